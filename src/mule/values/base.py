@@ -1,0 +1,111 @@
+"""The base of every value that meets JSON: frozen, camelCase in JSON, unknown fields kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Self
+
+from pydantic import BaseModel as PydanticModel
+from pydantic import ConfigDict
+from pydantic.alias_generators import to_camel
+
+from mule.values.jsontext import JsonObject, JsonValue
+
+Number = int | float
+"""A count, a price or a time stamp: an int stays an int in JSON."""
+
+
+class Memo(dict[object, object]):
+    """What was computed from one immutable value; never copied or pickled along with it."""
+
+    def __copy__(self) -> Memo:
+        return Memo()
+
+    def __deepcopy__(self, _memo: object) -> Memo:
+        return Memo()
+
+    def __reduce__(self) -> tuple[type[Memo], tuple[()]]:
+        return Memo, ()
+
+
+class Value(PydanticModel):
+    """A frozen value. Field names follow PEP 8, JSON has Pi's camelCase.
+
+    Fields that `mule` does not know are kept and written back unchanged. Equal values compare equal
+    whatever order their fields were given in.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="allow",
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        protected_namespaces=(),
+    )
+
+    def to_json(self) -> JsonObject:
+        """This value as a JSON object with Pi's names.
+
+        An optional field that was never given is left out; one that was given as null stays null.
+        """
+        given = self.model_fields_set
+        attributes = self.__dict__
+        out: dict[str, JsonValue] = {}
+        for name, alias in _json_names(type(self)):
+            value = attributes[name]
+            if value is not None or name in given:
+                out[alias] = to_jsonable(value)
+        if self.__pydantic_extra__:
+            out.update(self.__pydantic_extra__)
+        return out
+
+    @classmethod
+    def from_json(cls, value: object) -> Self:
+        """Read a value from its JSON object.
+
+        Raises:
+            ValueError: (pydantic's `ValidationError`) a field is missing or of the wrong type.
+        """
+        return cls.model_validate(value)
+
+    @cached_property
+    def memo(self) -> Memo:
+        """Room for what can be computed from this value once, such as its form on a wire."""
+        return Memo()
+
+    def __copy__(self) -> Self:
+        copied = super().__copy__()
+        copied.__dict__.pop("memo", None)
+        return copied
+
+    def with_(self, **changes: Any) -> Self:
+        """A copy with these fields changed, unchecked: for code that holds typed values already."""
+        copied = self.model_copy(update=changes)
+        copied.__dict__.pop("memo", None)
+        return copied
+
+
+_NAMES: dict[type[Value], tuple[tuple[str, str], ...]] = {}
+
+
+def _json_names(cls: type[Value]) -> tuple[tuple[str, str], ...]:
+    names = _NAMES.get(cls)
+    if names is None:
+        names = tuple((n, f.serialization_alias or n) for n, f in cls.model_fields.items())
+        _NAMES[cls] = names
+    return names
+
+
+def to_jsonable(value: object) -> JsonValue:
+    """A value, or plain data that may hold values, as plain JSON data."""
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, Value):
+        return value.to_json()
+    if isinstance(value, Mapping):
+        return {str(key): to_jsonable(item) for key, item in value.items()}
+    if isinstance(value, Sequence):
+        return [to_jsonable(item) for item in value]
+    raise TypeError(f"{type(value).__name__} has no JSON form")
