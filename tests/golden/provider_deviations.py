@@ -1,0 +1,1 @@
+"""Functions that the entries of `deviations.toml` about provider cases name."""
