@@ -1,0 +1,69 @@
+"""Every async test runs on asyncio and on trio, in virtual time, and leaves no task behind.
+
+A test marked `real_io` uses sockets or processes in earnest, so it gets the plain back ends.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import suppress
+from inspect import iscoroutinefunction
+from typing import Any, Final, TypeAlias
+
+import anyio
+import pytest
+
+from mule.testing.clock import Backend, virtual_backend
+
+AsyncTest: TypeAlias = Callable[..., Awaitable[None]]
+
+_REAL_PATIENCE_S: Final = 1.0
+"""How long the tasks of a `real_io` test may take to end: a socket's other side needs a moment."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    with suppress(ValueError):  # the conftest of the golden cases, which reads it, may have been first
+        parser.addoption(
+            "--golden",
+            action="append",
+            default=[],
+            metavar="DIR",
+            help="run the golden cases of this folder instead",
+        )
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> Backend:
+    if request.node.get_closest_marker("real_io"):
+        return request.param, {}
+    return virtual_backend(request.param)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    test = pyfuncitem.obj
+    patience = _REAL_PATIENCE_S if pyfuncitem.get_closest_marker("real_io") else 0.0
+    if iscoroutinefunction(test):
+        pyfuncitem.obj = _leaving_no_task(test, patience)
+    elif hasattr(test, "hypothesis") and iscoroutinefunction(test.hypothesis.inner_test):
+        test.hypothesis.inner_test = _leaving_no_task(test.hypothesis.inner_test, patience)
+    return (yield)
+
+
+def _leaving_no_task(test: AsyncTest, patience: float) -> AsyncTest:
+    @functools.wraps(test)
+    async def checked(*args: Any, **kwargs: Any) -> None:
+        before = {task.id for task in anyio.get_running_tasks()}
+        await test(*args, **kwargs)
+        deadline = anyio.current_time() + patience
+        while _started_since(before) and anyio.current_time() < deadline:  # noqa: ASYNC110
+            await anyio.sleep(0.01)  # nobody tells us that a task has ended
+        left = _started_since(before)
+        assert not left, f"the test left tasks running: {', '.join(left)}"
+
+    return checked
+
+
+def _started_since(before: set[int]) -> list[str]:
+    return [task.name or "unnamed" for task in anyio.get_running_tasks() if task.id not in before]
