@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Self
 
@@ -106,6 +106,18 @@ def to_jsonable(value: object) -> JsonValue:
         return value.to_json()
     if isinstance(value, Mapping):
         return {str(key): to_jsonable(item) for key, item in value.items()}
-    if isinstance(value, Sequence):
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         return [to_jsonable(item) for item in value]
+    to_json: Callable[[], JsonValue] | None = getattr(value, "to_json", None)
+    if to_json is not None:
+        return to_json()
     raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def copy_json(value: JsonValue) -> JsonValue:
+    """A deep copy of plain JSON data: what is done to it is not done to the original."""
+    if isinstance(value, dict):
+        return {key: copy_json(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [copy_json(item) for item in value]
+    return value

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
-from mule.values.jsontext import JsonValue
+from mule.values.jsontext import JsonObject, JsonValue
 from mule.values.messages import AssistantMessage
+from mule.values.record import Record, written_by
 
 if TYPE_CHECKING:
     from mule.values.run import MuleEvent, MuleIdentity, MuleRunOutcome
@@ -36,8 +37,17 @@ RejectionKind: TypeAlias = Literal[
 ]
 
 
+_NOT_FOR_JOURNALS = frozenset(
+    {"set-cookie", "set-cookie2", "authorization", "proxy-authorization", "cookie"}
+)
+
+
+def _without_credentials(headers: Mapping[str, str]) -> JsonObject:
+    return {name: text for name, text in headers.items() if name.lower() not in _NOT_FOR_JOURNALS}
+
+
 @dataclass(frozen=True, slots=True)
-class InvalidInput:
+class InvalidInput(Record):
     """The input cannot be run; nothing happened. `field` says where, `problem` what to change."""
 
     type: ClassVar[Literal["invalid_input"]] = "invalid_input"
@@ -46,7 +56,7 @@ class InvalidInput:
 
 
 @dataclass(frozen=True, slots=True)
-class NotSupported:
+class NotSupported(Record):
     """This installation cannot do it. `install` is the line that changes that, where there is one."""
 
     type: ClassVar[Literal["not_supported"]] = "not_supported"
@@ -55,23 +65,25 @@ class NotSupported:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelFailed:
+class ModelFailed(Record):
     """An assistant call failed.
 
     `message` is the failed answer with whatever had arrived; status, headers and `retry_after_ms` are
-    the provider's, where there was a response.
+    the provider's, where there was a response. Headers that carry credentials are left out of the JSON.
     """
 
     type: ClassVar[Literal["model_failed"]] = "model_failed"
     ending: Ending
     message: AssistantMessage
     status: int | None = None
-    headers: Mapping[str, str] | None = field(default=None, repr=False)
+    headers: Mapping[str, str] | None = field(
+        default=None, repr=False, metadata=written_by(_without_credentials)
+    )
     retry_after_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class HookFailed:
+class HookFailed(Record):
     """A hook failed or raised; its name. The cause is on the error."""
 
     type: ClassVar[Literal["hook_failed"]] = "hook_failed"
@@ -79,7 +91,7 @@ class HookFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class ListenerFailed:
+class ListenerFailed(Record):
     """The listener failed or raised on this event. The cause is on the error."""
 
     type: ClassVar[Literal["listener_failed"]] = "listener_failed"
@@ -87,7 +99,7 @@ class ListenerFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolFailed:
+class ToolFailed(Record):
     """A tool ran and failed: what a tool's stream yields, and what the model is told."""
 
     type: ClassVar[Literal["tool_failed"]] = "tool_failed"
@@ -96,7 +108,7 @@ class ToolFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class Rejected(Record):
     """A tool call was refused before it ran. `text` is what the model is told."""
 
     type: ClassVar[Literal["rejected"]] = "rejected"
@@ -107,7 +119,7 @@ class Rejected:
 
 
 @dataclass(frozen=True, slots=True)
-class ResumeMismatch:
+class ResumeMismatch(Record):
     """What was handed back for a resume does not fit its transcript; nothing ran."""
 
     type: ClassVar[Literal["resume_mismatch"]] = "resume_mismatch"
@@ -115,7 +127,7 @@ class ResumeMismatch:
 
 
 @dataclass(frozen=True, slots=True)
-class BudgetExceeded:
+class BudgetExceeded(Record):
     """The next step would break this limit; `used` is how much was used."""
 
     type: ClassVar[Literal["budget_exceeded"]] = "budget_exceeded"
@@ -124,7 +136,7 @@ class BudgetExceeded:
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaMismatch:
+class SchemaMismatch(Record):
     """An answer does not fit its schema."""
 
     type: ClassVar[Literal["schema_mismatch"]] = "schema_mismatch"
@@ -133,7 +145,7 @@ class SchemaMismatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Defect:
+class Defect(Record):
     """A bug of ours. It is raised as the exception it is; this only stands in `run_end`."""
 
     type: ClassVar[Literal["defect"]] = "defect"
@@ -155,11 +167,17 @@ Reason: TypeAlias = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class _ErrorFacts(Record):
+    reason: Reason
+    at: MuleIdentity | None = None
+
+
 class MuleError(Exception):
     """What went wrong, where, and how far the run had got.
 
     A value in a `Result`, and the exception that the awaited doors raise. Equal by `(reason, at)`.
-    The exception behind it, where there is one, is its `__cause__`.
+    The exception behind it, where there is one, is its `__cause__`. JSON has the reason and the place.
     """
 
     def __init__(
@@ -187,6 +205,24 @@ class MuleError(Exception):
     def __repr__(self) -> str:
         at = "" if self.at is None else f", at={self.at!r}"
         return f"{type(self).__name__}({self.reason!r}{at})"
+
+    def to_json(self) -> JsonObject:
+        """`{"reason", "at"}`: not the outcome, which `run_end` tells, nor the cause, an exception."""
+        return _ErrorFacts(self.reason, self.at).to_json()
+
+    @classmethod
+    def from_json(cls, value: object) -> MuleError:
+        """Read an error from its JSON; a `MuleToolRejection` where the reason is `Rejected`.
+
+        Raises:
+            JsonMismatch: (a ValueError) not the JSON of an error.
+        """
+        facts = _ErrorFacts.from_json(value)
+        match facts.reason:
+            case Rejected(kind, text, details, terminate):
+                return MuleToolRejection(kind, text, details, terminate, facts.at)
+            case reason:
+                return MuleError(reason, facts.at)
 
     def because(self, cause: BaseException | None) -> MuleError:
         """This error with its cause set."""

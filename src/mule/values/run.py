@@ -11,6 +11,7 @@ from typing_extensions import TypeVar
 from mule.values.content import ToolCall
 from mule.values.errors import MuleError
 from mule.values.messages import AssistantMessage, Message, ToolResultMessage
+from mule.values.record import Record, left_out, name_later
 from mule.values.stream import AssistantMessageEvent
 from mule.values.tools import MuleToolProgress, MuleToolResult
 from mule.values.usage import NO_USAGE, Usage
@@ -22,7 +23,7 @@ Ended: TypeAlias = Literal["answered", "terminated", "stopped", "deferred", "nee
 
 
 @dataclass(frozen=True, slots=True)
-class MuleIdentity:
+class MuleIdentity(Record):
     """What an event is about. Ids are unique and sort by the time they were made."""
 
     kind: MuleIdentityKind
@@ -33,7 +34,7 @@ M = TypeVar("M", default=Message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MuleRunOutcome(Generic[M]):
+class MuleRunOutcome(Record, Generic[M]):
     """What a run reached.
 
     Attributes:
@@ -46,8 +47,8 @@ class MuleRunOutcome(Generic[M]):
     """
 
     run: MuleIdentity
-    messages: tuple[M, ...] = field(repr=False)
-    new_messages: tuple[M, ...]
+    messages: tuple[M, ...] = field(repr=False, metadata=left_out(()))
+    new_messages: tuple[M, ...] = field(metadata=left_out(()))
     final: AssistantMessage | None
     ended: Ended | None
     turns: int
@@ -56,19 +57,19 @@ class MuleRunOutcome(Generic[M]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MuleCompletedTurn(Generic[M]):
+class MuleCompletedTurn(Record, Generic[M]):
     """One assistant message with its tool results, and the transcript after them."""
 
     turn: MuleIdentity
     index: int
     message: AssistantMessage
     tool_results: tuple[ToolResultMessage, ...]
-    messages: tuple[M, ...] = field(repr=False)
-    new_messages: tuple[M, ...] = field(repr=False)
+    messages: tuple[M, ...] = field(repr=False, metadata=left_out(()))
+    new_messages: tuple[M, ...] = field(repr=False, metadata=left_out(()))
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class Started(Record):
     """A prepared call is about to run. `index` is its place among the calls of its message."""
 
     type: ClassVar[Literal["started"]] = "started"
@@ -78,7 +79,7 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(Record):
     """A call has its result."""
 
     type: ClassVar[Literal["settled"]] = "settled"
@@ -93,7 +94,7 @@ MuleToolCheckpoint: TypeAlias = Started | Settled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MuleResume:
+class MuleResume(Record):
     """What a host hands back of an interrupted turn: its assistant message and its checkpoints."""
 
     message: AssistantMessage
@@ -101,7 +102,7 @@ class MuleResume:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPolicy:
+class RetryPolicy(Record):
     """When to make a failed assistant call again.
 
     The wait before retry n is `base_delay_ms * 2 ** (n - 1)`, at most `max_agent_delay_ms` (None:
@@ -114,13 +115,11 @@ class RetryPolicy:
     max_agent_delay_ms: float | None = None
 
 
-PI_CODING_AGENT_RETRY_DEFAULTS = RetryPolicy(
-    max_retries=3, base_delay_ms=2_000, max_agent_delay_ms=60_000
-)
+PI_CODING_AGENT_RETRY_DEFAULTS = RetryPolicy(max_retries=3, base_delay_ms=2_000, max_agent_delay_ms=60_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MuleRetryObservation:
+class MuleRetryObservation(Record):
     """Something that happened to the retries of one assistant call. `attempt` counts retries from 1."""
 
     type: Literal["retry_scheduled", "retry_attempt_started", "retry_finished"]
@@ -132,7 +131,7 @@ class MuleRetryObservation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunStart:
+class RunStart(Record):
     """The run has begun. `resumed`: it goes on from an interrupted turn."""
 
     type: ClassVar[Literal["run_start"]] = "run_start"
@@ -143,7 +142,7 @@ class RunStart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TurnStart:
+class TurnStart(Record):
     """A turn has begun; `index` counts from 0."""
 
     type: ClassVar[Literal["turn_start"]] = "turn_start"
@@ -155,7 +154,7 @@ class TurnStart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageStart(Generic[M]):
+class MessageStart(Record, Generic[M]):
     """A message enters the transcript; an answer still streams. `tool`: whose result it is."""
 
     type: ClassVar[Literal["message_start"]] = "message_start"
@@ -169,7 +168,7 @@ class MessageStart(Generic[M]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageUpdate:
+class MessageUpdate(Record):
     """An answer has grown; `event.partial` is the answer so far."""
 
     type: ClassVar[Literal["message_update"]] = "message_update"
@@ -182,7 +181,7 @@ class MessageUpdate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageEnd(Generic[M]):
+class MessageEnd(Record, Generic[M]):
     """A message is final."""
 
     type: ClassVar[Literal["message_end"]] = "message_end"
@@ -196,7 +195,7 @@ class MessageEnd(Generic[M]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolExecutionStart:
+class ToolExecutionStart(Record):
     """A call of the answer `message` is taken up: prepared next, then run or refused."""
 
     type: ClassVar[Literal["tool_execution_start"]] = "tool_execution_start"
@@ -210,7 +209,7 @@ class ToolExecutionStart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCheckpointed:
+class ToolCheckpointed(Record):
     """What to persist of a call. The tool waits until the listener is done with it."""
 
     type: ClassVar[Literal["tool_checkpoint"]] = "tool_checkpoint"
@@ -224,7 +223,7 @@ class ToolCheckpointed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolExecutionUpdate:
+class ToolExecutionUpdate(Record):
     """A running tool gave a part."""
 
     type: ClassVar[Literal["tool_execution_update"]] = "tool_execution_update"
@@ -239,7 +238,7 @@ class ToolExecutionUpdate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolExecutionEnd:
+class ToolExecutionEnd(Record):
     """A call has its result, an error result included."""
 
     type: ClassVar[Literal["tool_execution_end"]] = "tool_execution_end"
@@ -254,7 +253,7 @@ class ToolExecutionEnd:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TurnEnd(Generic[M]):
+class TurnEnd(Record, Generic[M]):
     """A turn is over."""
 
     type: ClassVar[Literal["turn_end"]] = "turn_end"
@@ -266,7 +265,7 @@ class TurnEnd(Generic[M]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunEnd(Generic[M]):
+class RunEnd(Record, Generic[M]):
     """The one end of a run, always its last event. `outcome`: what it had reached, even so."""
 
     type: ClassVar[Literal["run_end"]] = "run_end"
@@ -311,3 +310,5 @@ EVENT_TYPES: Mapping[str, type[Any]] = {
         RunEnd,
     )
 }
+
+name_later(MuleIdentity=MuleIdentity, MuleEvent=MuleEvent)

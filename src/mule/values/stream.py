@@ -1,20 +1,19 @@
 """The events of one streamed answer, as every adapter gives them.
 
 `start` comes first, then each block's `*_start`, deltas and `*_end`, and last `done` or `error`. A
-request that fails before its answer began is a lone `error`.
+request that fails before its answer began is a lone `error`. Their JSON is Pi's, without the partial.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeAlias
+from typing import ClassVar, Literal, Protocol, TypeAlias, cast, get_args
 
 from mule.values.content import ToolCall
-from mule.values.jsontext import JsonObject, JsonValue
+from mule.values.errors import ModelFailed
+from mule.values.jsontext import JsonObject
 from mule.values.messages import AssistantMessage
-
-if TYPE_CHECKING:
-    from mule.values.errors import ModelFailed
+from mule.values.record import Record, left_out, tagged_reader
 
 
 class PartialSource(Protocol):
@@ -45,74 +44,66 @@ FORGOTTEN: PartialSource = _Forgotten()
 
 
 @dataclass(frozen=True, slots=True)
-class AssistantStart:
+class AssistantStart(Record):
     """The answer has begun."""
 
     type: ClassVar[Literal["start"]] = "start"
-    source: PartialSource = field(repr=False, compare=False, default=FORGOTTEN)
-    revision: int = field(repr=False, compare=False, default=0)
+    source: PartialSource = field(
+        repr=False, compare=False, default=FORGOTTEN, metadata=left_out(FORGOTTEN)
+    )
+    revision: int = field(repr=False, compare=False, default=0, metadata=left_out(0))
 
     @property
     def partial(self) -> AssistantMessage:
         """The answer so far, made when asked for. Raises LookupError on an event read from JSON."""
         return self.source.partial(self.revision)
 
-    def to_json(self) -> JsonObject:
-        """Pi's JSON, without the partial message."""
-        return {"type": self.type}
-
 
 @dataclass(frozen=True, slots=True)
-class _BlockStart:
+class _BlockStart(Record):
     type: ClassVar[str]
     content_index: int
-    source: PartialSource = field(repr=False, compare=False, default=FORGOTTEN)
-    revision: int = field(repr=False, compare=False, default=0)
+    source: PartialSource = field(
+        repr=False, compare=False, default=FORGOTTEN, metadata=left_out(FORGOTTEN)
+    )
+    revision: int = field(repr=False, compare=False, default=0, metadata=left_out(0))
 
     @property
     def partial(self) -> AssistantMessage:
         """The answer so far, made when asked for. Raises LookupError on an event read from JSON."""
         return self.source.partial(self.revision)
 
-    def to_json(self) -> JsonObject:
-        """Pi's JSON, without the partial message."""
-        return {"type": self.type, "contentIndex": self.content_index}
-
 
 @dataclass(frozen=True, slots=True)
-class _BlockDelta:
+class _BlockDelta(Record):
     type: ClassVar[str]
     content_index: int
     delta: str
-    source: PartialSource = field(repr=False, compare=False, default=FORGOTTEN)
-    revision: int = field(repr=False, compare=False, default=0)
+    source: PartialSource = field(
+        repr=False, compare=False, default=FORGOTTEN, metadata=left_out(FORGOTTEN)
+    )
+    revision: int = field(repr=False, compare=False, default=0, metadata=left_out(0))
 
     @property
     def partial(self) -> AssistantMessage:
         """The answer so far, made when asked for. Raises LookupError on an event read from JSON."""
         return self.source.partial(self.revision)
-
-    def to_json(self) -> JsonObject:
-        """Pi's JSON, without the partial message."""
-        return {"type": self.type, "contentIndex": self.content_index, "delta": self.delta}
 
 
 @dataclass(frozen=True, slots=True)
-class _BlockEnd:
+class _BlockEnd(Record):
     type: ClassVar[str]
     content_index: int
     content: str
-    source: PartialSource = field(repr=False, compare=False, default=FORGOTTEN)
-    revision: int = field(repr=False, compare=False, default=0)
+    source: PartialSource = field(
+        repr=False, compare=False, default=FORGOTTEN, metadata=left_out(FORGOTTEN)
+    )
+    revision: int = field(repr=False, compare=False, default=0, metadata=left_out(0))
 
     @property
     def partial(self) -> AssistantMessage:
         """The answer so far, made when asked for. Raises LookupError on an event read from JSON."""
         return self.source.partial(self.revision)
-
-    def to_json(self) -> JsonObject:
-        """Pi's JSON, without the partial message."""
-        return {"type": self.type, "contentIndex": self.content_index, "content": self.content}
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,44 +163,34 @@ class ToolCallDelta(_BlockDelta):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCallEnd:
+class ToolCallEnd(Record):
     """A tool call is whole."""
 
     type: ClassVar[Literal["toolcall_end"]] = "toolcall_end"
     content_index: int
     tool_call: ToolCall
-    source: PartialSource = field(repr=False, compare=False, default=FORGOTTEN)
-    revision: int = field(repr=False, compare=False, default=0)
+    source: PartialSource = field(
+        repr=False, compare=False, default=FORGOTTEN, metadata=left_out(FORGOTTEN)
+    )
+    revision: int = field(repr=False, compare=False, default=0, metadata=left_out(0))
 
     @property
     def partial(self) -> AssistantMessage:
         """The answer so far, made when asked for. Raises LookupError on an event read from JSON."""
         return self.source.partial(self.revision)
 
-    def to_json(self) -> JsonObject:
-        """Pi's JSON, without the partial message."""
-        return {
-            "type": self.type,
-            "contentIndex": self.content_index,
-            "toolCall": self.tool_call.to_json(),
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class AssistantDone:
+class AssistantDone(Record):
     """The answer is complete."""
 
     type: ClassVar[Literal["done"]] = "done"
     reason: Literal["stop", "length", "toolUse", "deferred"]
     message: AssistantMessage
 
-    def to_json(self) -> JsonObject:
-        """Pi's JSON."""
-        return {"type": self.type, "reason": self.reason, "message": self.message.to_json()}
-
 
 @dataclass(frozen=True, slots=True)
-class AssistantError:
+class AssistantError(Record):
     """The answer failed or was aborted; `error` is the message with what had arrived.
 
     `failure` is the typed evidence (ending, status, headers, Retry-After); it is not part of the JSON.
@@ -218,14 +199,10 @@ class AssistantError:
     type: ClassVar[Literal["error"]] = "error"
     reason: Literal["error", "aborted"]
     error: AssistantMessage
-    failure: ModelFailed | None = field(default=None, compare=False)
-
-    def to_json(self) -> JsonObject:
-        """Pi's JSON."""
-        return {"type": self.type, "reason": self.reason, "error": self.error.to_json()}
+    failure: ModelFailed | None = field(default=None, compare=False, metadata=left_out(None))
 
 
-AssistantMessageEvent: TypeAlias = (
+GrowthEvent: TypeAlias = (
     AssistantStart
     | TextStart
     | TextDelta
@@ -236,62 +213,18 @@ AssistantMessageEvent: TypeAlias = (
     | ToolCallStart
     | ToolCallDelta
     | ToolCallEnd
-    | AssistantDone
-    | AssistantError
 )
+"""The events of an answer that is still growing: each has a `partial`."""
 
-_STARTS: dict[str, type[TextStart | ThinkingStart | ToolCallStart]] = {
-    c.type: c for c in (TextStart, ThinkingStart, ToolCallStart)
-}
-_DELTAS: dict[str, type[TextDelta | ThinkingDelta | ToolCallDelta]] = {
-    c.type: c for c in (TextDelta, ThinkingDelta, ToolCallDelta)
-}
-_ENDS: dict[str, type[TextEnd | ThinkingEnd]] = {c.type: c for c in (TextEnd, ThinkingEnd)}
+AssistantMessageEvent: TypeAlias = GrowthEvent | AssistantDone | AssistantError
+
+_read = tagged_reader(get_args(AssistantMessageEvent))
 
 
 def read_assistant_event(value: JsonObject) -> AssistantMessageEvent:
-    """Read an event from its JSON. Its `partial` is gone.
+    """Read an event from its JSON. Its `partial` is gone, and so is the evidence of an `error`.
 
     Raises:
         ValueError: not the JSON of an event.
     """
-    try:
-        return _read_assistant_event(value)
-    except (KeyError, TypeError) as exc:
-        raise ValueError(f"not the JSON of an assistant event: {exc!r}") from exc
-
-
-def _read_assistant_event(value: JsonObject) -> AssistantMessageEvent:
-    kind = value["type"]
-    if kind == "start":
-        return AssistantStart()
-    if kind == "done":
-        done = AssistantMessage.from_json(value["message"])
-        return AssistantDone(
-            _literal(value["reason"], "stop", "length", "toolUse", "deferred"), done
-        )
-    if kind == "error":
-        failed = AssistantMessage.from_json(value["error"])
-        return AssistantError(_literal(value["reason"], "error", "aborted"), failed)
-    index = value["contentIndex"]
-    if not isinstance(index, int) or not isinstance(kind, str):
-        raise ValueError("contentIndex must be an integer")
-    if kind == "toolcall_end":
-        return ToolCallEnd(index, ToolCall.from_json(value["toolCall"]))
-    if kind in _STARTS:
-        return _STARTS[kind](index)
-    if kind in _DELTAS:
-        return _DELTAS[kind](index, _text(value["delta"]))
-    return _ENDS[kind](index, _text(value["content"]))
-
-
-def _text(value: JsonValue) -> str:
-    if not isinstance(value, str):
-        raise ValueError("expected a text")
-    return value
-
-
-def _literal(value: JsonValue, *allowed: str):  # type: ignore[no-untyped-def]  # the literal type is the caller's
-    if value not in allowed:
-        raise ValueError(f"expected one of {', '.join(allowed)}")
-    return value
+    return cast(AssistantMessageEvent, _read(value))  # the reader picks a member of this very union

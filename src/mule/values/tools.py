@@ -12,6 +12,7 @@ from typing_extensions import TypeVar
 from mule.values.base import Number, Value
 from mule.values.content import ImageContent, TextContent
 from mule.values.jsontext import JsonObject, JsonValue
+from mule.values.record import Record
 from mule.values.usage import Usage
 
 GrammarFormat: TypeAlias = Literal["openai_lark", "openai_regex"]
@@ -81,7 +82,7 @@ class NestedToolCalls(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MuleToolProgress:
+class MuleToolProgress(Record):
     """A part of a tool's stream that is not its end."""
 
     type: ClassVar[Literal["progress"]] = "progress"
@@ -90,7 +91,7 @@ class MuleToolProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MuleToolResult:
+class MuleToolResult(Record):
     """The end of a tool's stream.
 
     Attributes:
