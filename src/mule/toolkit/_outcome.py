@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 from pydantic_core import to_jsonable_python
 from returns.future import FutureResult
@@ -61,7 +61,6 @@ def as_result(value: object) -> MuleToolResult:
 
 
 def _as_content(value: object) -> tuple[TextContent | ImageContent, ...] | None:
-    items: Sequence[Any] = value if isinstance(value, list | tuple) else (value,)
-    if items and all(isinstance(item, TextContent | ImageContent) for item in items):
-        return tuple(items)
-    return None
+    items: Sequence[object] = value if isinstance(value, list | tuple) else (value,)
+    content = tuple(item for item in items if isinstance(item, TextContent | ImageContent))
+    return content if content and len(content) == len(items) else None
