@@ -54,7 +54,7 @@ class MuleRunSettings:
     tool_execution: Literal["parallel", "sequential"] = "parallel"
     max_parallel_tools: int | None = None
     reasoning: ModelThinkingLevel = "off"
-    options: SimpleStreamOptions = SimpleStreamOptions()
+    options: SimpleStreamOptions = SimpleStreamOptions()  # noqa: RUF009  # frozen, so shared safely
     retry: RetryPolicy | None = None
     model_stream_idle_timeout_ms: float | None = None
     cancel_grace_ms: float = 2_000

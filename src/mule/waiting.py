@@ -33,6 +33,18 @@ def being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
+def is_their_failure(exc: BaseException) -> bool:
+    """Whether what came out of somebody else's code is a failure of that code.
+
+    An Exception is. So is a cancelled exception that nobody ordered: it came from a scope or task of
+    theirs. Ctrl-C and a real cancellation are not.
+    """
+    if isinstance(exc, Exception) and not is_cancellation(exc):
+        return True
+    cancelled = isinstance(exc, anyio.get_cancelled_exc_class() | BaseExceptionGroup)
+    return cancelled and is_cancellation(exc) and not being_cancelled()
+
+
 async def protected(work: Callable[[], Awaitable[object]], grace: float) -> None:
     """Run clean-up to its end whatever is cancelled meanwhile, for at most `grace` seconds.
 

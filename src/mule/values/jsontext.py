@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 if TYPE_CHECKING:
-    JsonValue: TypeAlias = (
-        "None | bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue]"
-    )
+    JsonValue: TypeAlias = "None | bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue]"
     JsonObject: TypeAlias = Mapping[str, JsonValue]
 else:
     # What pydantic checks at run time: the outer shape. The leaves came out of a JSON parser, and
@@ -127,6 +125,4 @@ def cut_utf16(text: str, units: int) -> str:
     """
     if text.isascii():
         return text[:units]
-    return text.encode("utf-16-le", "surrogatepass")[: 2 * units].decode(
-        "utf-16-le", "surrogatepass"
-    )
+    return text.encode("utf-16-le", "surrogatepass")[: 2 * units].decode("utf-16-le", "surrogatepass")

@@ -133,9 +133,7 @@ class OpenAICompletionsCompat(Value):
     zai_tool_stream: bool | None = None
     thinking_token_budget_field: ThinkingTokenBudgetField | None = None
     supports_thinking_token_budget: bool | None = None
-    supports_open_ai_grammar_tools: bool | None = Field(
-        default=None, alias="supportsOpenAIGrammarTools"
-    )
+    supports_open_ai_grammar_tools: bool | None = Field(default=None, alias="supportsOpenAIGrammarTools")
     supports_mid_convo_system_messages: bool | None = None
     supports_mid_convo_tool_additions: bool | None = None
     supports_strict_mode: bool | None = None
@@ -154,9 +152,7 @@ class OpenAIResponsesCompat(Value):
     session_affinity_format: SessionAffinityFormat | None = None
     supports_long_cache_retention: bool | None = None
     supports_strict_mode: bool | None = None
-    supports_open_ai_grammar_tools: bool | None = Field(
-        default=None, alias="supportsOpenAIGrammarTools"
-    )
+    supports_open_ai_grammar_tools: bool | None = Field(default=None, alias="supportsOpenAIGrammarTools")
     supports_additional_tools: bool | None = None
     supports_tool_search: bool | None = None
     supports_explicit_prompt_cache_mode: bool | None = None

@@ -42,9 +42,7 @@ class ProviderResponse:
     headers: Mapping[str, str] = field(repr=False)
 
 
-OnPayload: TypeAlias = (
-    "Callable[[JsonObject, Model[Any]], FutureResult[JsonObject | None, MuleError]]"
-)
+OnPayload: TypeAlias = "Callable[[JsonObject, Model[Any]], FutureResult[JsonObject | None, MuleError]]"
 OnResponse: TypeAlias = "Callable[[ProviderResponse, Model[Any]], FutureResult[None, MuleError]]"
 OnProviderStreamEvent: TypeAlias = "Callable[[object, Model[Any]], FutureResult[None, MuleError]]"
 

@@ -6,9 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias, TypeVar
 
-AttributeValue: TypeAlias = (
-    str | int | float | bool | Sequence[str] | Sequence[float] | Sequence[bool]
-)
+AttributeValue: TypeAlias = str | int | float | bool | Sequence[str] | Sequence[float] | Sequence[bool]
 SpanAttributes: TypeAlias = Mapping[str, AttributeValue | None]
 
 T = TypeVar("T")

@@ -8,9 +8,7 @@ from pydantic import Field
 
 from mule.values.base import Number, Value
 
-StopReason: TypeAlias = Literal[
-    "pending", "stop", "length", "toolUse", "error", "aborted", "deferred"
-]
+StopReason: TypeAlias = Literal["pending", "stop", "length", "toolUse", "error", "aborted", "deferred"]
 """Why an answer stopped; `pending` while it streams. Spelled as in the reference's JSON."""
 
 

@@ -1,0 +1,175 @@
+"""One model call: its stream, told to the listener as it comes, and the final message."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Any, Generic
+
+from typing_extensions import TypeVar
+
+from mule.loop.program import ModelCall, Program, RunFailed
+from mule.loop.report import Reporter
+from mule.loop.wording import ABORTED
+from mule.ports import AssistantMessageEventStream
+from mule.transcript.endings import failure_of
+from mule.values.errors import ModelFailed
+from mule.values.messages import AssistantMessage, Message
+from mule.values.model import ModelThinkingLevel
+from mule.values.run import MuleIdentity
+from mule.values.stream import AssistantDone, AssistantError, AssistantStart, GrowthEvent
+from mule.waiting import is_their_failure, protected
+
+M = TypeVar("M", default=Message)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A final message, its identity, and the evidence where it failed."""
+
+    message: AssistantMessage
+    identity: MuleIdentity
+    failure: ModelFailed | None
+
+
+class _StreamBroke(Exception):
+    """The stream function raised, or its stream did; not the listener."""
+
+
+class Answering(Generic[M]):
+    """Performs one model call."""
+
+    __slots__ = ("_call", "_error", "_last", "_level", "_program", "_reporter", "_shown", "identity")
+
+    def __init__(
+        self, program: Program[M], reporter: Reporter[M], call: ModelCall, level: ModelThinkingLevel
+    ) -> None:
+        self._program = program
+        self._reporter = reporter
+        self._call = call
+        self._level = level
+        self._shown = False
+        self._error: AssistantError | None = None
+        self._last: GrowthEvent | None = None
+        self.identity = reporter.identify("message")
+
+    async def perform(self) -> Answer:
+        """Make the call. A stream that raises, breaks or ends without a result is a malformed answer."""
+        began = self._reporter.now()
+        aborted = self._program.aborted()
+        try:
+            message = await self._stream()
+            broke = False
+        except _StreamBroke as exc:
+            message = self._malformed(exc.__cause__)
+            broke = True
+        if aborted and message.stop_reason not in ("error", "aborted"):
+            # A stream function that heeds no signal would keep an aborted run going for ever.
+            message = message.with_(stop_reason="aborted", error_message=ABORTED)
+        message = self._stamped(message, self._reporter.now() - began)
+        if not self._shown:
+            await self._reporter.message_start(message, self.identity)
+        await self._reporter.message_end(message, self.identity)
+        return Answer(message, self.identity, self._failure(message, broke=broke))
+
+    async def _stream(self) -> AssistantMessage:
+        stream = await self._open()
+        try:
+            message = await self._read(stream)
+        except BaseException:
+            await protected(lambda: _close(stream), self._program.grace)
+            raise
+        await _close_after(stream, self._program.grace)
+        return message
+
+    async def _open(self) -> AssistantMessageEventStream:
+        call = self._call
+        try:
+            opened = self._program.stream(call.model, call.context, call.options)
+            if inspect.isawaitable(opened):
+                return await opened
+            return opened
+        except BaseException as exc:
+            if is_their_failure(exc):
+                raise _StreamBroke from exc
+            raise
+
+    async def _read(self, stream: AssistantMessageEventStream) -> AssistantMessage:
+        report = self._reporter
+        identity = self.identity
+        try:
+            async for event in stream:
+                if isinstance(event, AssistantDone):
+                    return event.message
+                if isinstance(event, AssistantError):
+                    self._error = event
+                    return event.error
+                if isinstance(event, AssistantStart):
+                    if not self._shown:
+                        self._shown = True
+                        self._last = event
+                        await report.message_start(event.partial, identity)
+                elif self._shown:
+                    self._last = event
+                    await report.message_update(event, identity)
+            return _checked(await stream.result())
+        except RunFailed:
+            raise
+        except BaseException as exc:
+            if is_their_failure(exc):
+                raise _StreamBroke from exc
+            raise
+
+    def _malformed(self, cause: BaseException | None) -> AssistantMessage:
+        text = f"{type(cause).__name__}: {cause}" if cause is not None else "no result"
+        text = f"The stream of the model broke: {text}"
+        if self._last is not None:
+            return self._last.partial.with_(stop_reason="error", error_message=text)
+        model = self._call.model
+        return AssistantMessage(
+            api=model.api,
+            provider=model.provider,
+            model=model.id,
+            stop_reason="error",
+            error_message=text,
+            timestamp=self._reporter.now(),
+        )
+
+    def _stamped(self, message: AssistantMessage, duration_ms: int) -> AssistantMessage:
+        changes: dict[str, Any] = {"thinking_level": self._level, "duration_ms": duration_ms}
+        if self._call.diagnostics:
+            changes["diagnostics"] = (*self._call.diagnostics, *(message.diagnostics or ()))
+        return message.with_(**changes)
+
+    def _failure(self, message: AssistantMessage, *, broke: bool) -> ModelFailed | None:
+        if message.stop_reason not in ("error", "aborted"):
+            return None
+        if broke:
+            return ModelFailed("malformed", message)
+        known = self._error.failure if self._error is not None else None
+        if known is None:
+            return failure_of(message)
+        return ModelFailed(known.ending, message, known.status, known.headers, known.retry_after_ms)
+
+
+def _checked(message: AssistantMessage) -> AssistantMessage:
+    if not isinstance(message, AssistantMessage):
+        raise TypeError(f"the stream's result is a {type(message).__name__}, not an AssistantMessage")
+    return message
+
+
+async def _close(stream: AssistantMessageEventStream) -> None:
+    try:
+        await stream.aclose()
+    except BaseException as exc:
+        if not is_their_failure(exc):
+            raise
+
+
+async def _close_after(stream: AssistantMessageEventStream, grace: float) -> None:
+    """Close a stream that was read to its end; a cancel that arrives meanwhile cannot leave it open."""
+    try:
+        await _close(stream)
+    except BaseException:
+        await protected(lambda: _close(stream), grace)
+        raise
