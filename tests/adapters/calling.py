@@ -22,13 +22,42 @@ from mule.values.jsontext import JsonObject, dump_json
 from mule.values.messages import AssistantMessage, Context
 from mule.values.model import Model, ThinkingBudgets
 from mule.values.request import ProviderResponse, SimpleStreamOptions, StreamOptions
-from mule.values.signal import AbortController
+from mule.values.signal import AbortController, AbortSignal
 from mule.values.stream import AssistantDone, AssistantError, AssistantMessageEvent
 
 StreamFunction: TypeAlias = Callable[[Model[Any], Context, Any], AssistantMessageEventStream]
 
 _VALUES: Mapping[str, type[Value]] = {"thinking_budgets": ThinkingBudgets}
 _CAPITALS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+class CountingSignal(AbortSignal):
+    """A signal that knows how many of its listeners have not been taken back."""
+
+    __slots__ = ("registered",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.registered = 0
+
+    def on_abort(self, listener: Callable[[], object]) -> Callable[[], None]:
+        """Register, and count."""
+        release = super().on_abort(listener)
+        open_ = [True]
+        self.registered += 1
+
+        def take_back() -> None:
+            release()
+            self.registered -= open_.pop() if open_ else 0
+
+        return take_back
+
+
+def controller_of(signal: AbortSignal) -> AbortController:
+    """The controller that aborts this signal."""
+    controller = AbortController()
+    controller.signal = signal
+    return controller
 
 
 def snake(name: str) -> str:
@@ -173,11 +202,11 @@ async def call(
         at_end: called when the last event was read, before the stream is closed.
     """
     made = Call()
-    controller = AbortController()
-    if abort is not None:
-        options = dataclasses.replace(options, signal=controller.signal)
-        if abort.before:
-            controller.abort()
+    signal = CountingSignal()
+    controller = controller_of(signal)
+    options = dataclasses.replace(options, signal=signal)
+    if abort is not None and abort.before:
+        controller.abort()
     async with anyio.create_task_group() as tasks:
         if abort is not None and abort.after_ms is not None:
             tasks.start_soon(_abort_later, controller, abort.after_ms)
@@ -196,6 +225,8 @@ async def call(
             await stream.aclose()
         tasks.cancel_scope.cancel()
     made.problems += _problems(made)
+    if signal.registered:
+        made.problems.append(f"{signal.registered} listeners were left on the signal")
     if partials is not None:
         made.problems += partials.problems()
     return made
@@ -287,6 +318,11 @@ class _Partials:
             and dump_json(event.partial.to_json()) != before
         ]
         return self._wrong + changed
+
+
+def is_worth_a_retry(made: Call) -> bool:
+    """Our own decision: would the loop make this call again?"""
+    raise NotImplementedError
 
 
 def simple(given: Mapping[str, Any], **more: Any) -> SimpleStreamOptions:

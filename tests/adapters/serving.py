@@ -255,8 +255,8 @@ class Connection:
     def __init__(self, stream: anyio.abc.ByteStream) -> None:
         self._stream = stream
         self.request: SeenRequest | None = None
-        self.gone = anyio.Event()
-        """Set once the client has closed its side."""
+        self.over = anyio.Event()
+        """Set once the client has closed its side, or the handler is done."""
 
     async def read_request(self) -> bool:
         """Read one whole request. False: the client closed without sending one."""
@@ -284,7 +284,7 @@ class Connection:
             try:
                 await self._stream.send(piece)
             except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-                self.gone.set()
+                self.over.set()
                 return
 
     async def wait_gone(self) -> None:
@@ -296,7 +296,7 @@ class Connection:
         try:
             return await self._stream.receive()
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            self.gone.set()
+            self.over.set()
             return b""
 
 
@@ -331,8 +331,11 @@ async def serving(handle: Handler, *, listener: anyio.abc.Listener[Any] | None =
         async with stream:
             connection = Connection(stream)
             connections.append(connection)
-            if await connection.read_request():
-                await handle(connection)
+            try:
+                if await connection.read_request():
+                    await handle(connection)
+            finally:
+                connection.over.set()
 
     scheme = "http" if listener is None else "https"
     if listener is None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import httpx
-from adapters.calling import Abort, Call, Observed, StreamFunction, call, options_of
+from adapters.calling import Abort, Call, Observed, StreamFunction, call, is_worth_a_retry, options_of
 from adapters.serving import (
     Answer,
     Exchange,
@@ -127,11 +127,6 @@ async def _run(case: Case, stream_model: StreamFunction, kind: type[StreamOption
         at_end=lambda: left_open.append(transport.left_open),
     )
     return _Run(transport, made, observed, left_open[0])
-
-
-def is_worth_a_retry(made: Call) -> bool:
-    """Our own decision: would the loop call again after this?"""
-    raise NotImplementedError
 
 
 def _nulls_count(path: tuple[str, ...]) -> bool:

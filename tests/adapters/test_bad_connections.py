@@ -1,0 +1,143 @@
+"""Bad servers, as only a real socket shows them: no server, no HTTP, a certificate nobody trusts, a lying length."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from typing import Final
+
+import anyio
+import pytest
+from anyio.streams.tls import TLSListener
+
+from adapters.calling import Call, call, is_worth_a_retry, simple
+from adapters.serving import (
+    Connection,
+    Handler,
+    bare_environment,
+    raw_chunk,
+    raw_response,
+    raw_stream_head,
+    serving,
+    sse,
+)
+from adapters.test_bad_servers import CONTEXT, KEY, STOP, WHOLE, delta, model_at
+from mule.adapters.registry import stream_model
+
+pytestmark = pytest.mark.real_io
+
+_CERTIFICATE: Final = Path(__file__).parent / "data" / "self-signed.pem"
+_PATIENCE_S: Final = 5.0
+
+
+async def _ask(url: str, **options: object) -> Call:
+    with bare_environment(), anyio.fail_after(_PATIENCE_S):
+        made = await call(stream_model, model_at(f"{url}/v1"), CONTEXT, simple({"apiKey": KEY, **options}))
+    assert made.problems == []
+    return made
+
+
+async def _ask_server(handle: Handler) -> Call:
+    """Ask a server of our own; it must see its connection closed."""
+    async with serving(handle) as server:
+        made = await _ask(server.url)
+        with anyio.fail_after(_PATIENCE_S):
+            for connection in server.connections:
+                await connection.over.wait()
+    return made
+
+
+async def test_a_good_answer_comes_through() -> None:
+    async def handle(connection: Connection) -> None:
+        await connection.send(raw_stream_head(), raw_chunk(WHOLE), raw_chunk(b""))
+
+    assert (await _ask_server(handle)).text == "Still here."
+
+
+async def test_no_server_says_where_it_was_looked_for() -> None:
+    async with serving(_say_nothing) as server:
+        url = server.url
+    made = await _ask(url)
+    assert made.ending == "network"
+    assert url.removeprefix("http://") in str(made.result.error_message)
+    assert is_worth_a_retry(made)
+
+
+async def test_a_certificate_that_nobody_trusts_is_named() -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(_CERTIFICATE)
+    plain = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    async with serving(_say_nothing, listener=TLSListener(plain, context)) as server:
+        made = await _ask(server.url)
+    assert made.ending == "network"
+    assert "certificate" in str(made.result.error_message).lower()
+    assert not is_worth_a_retry(made)
+
+
+async def test_a_server_that_speaks_no_tls_is_no_server() -> None:
+    async with serving(_say_nothing) as server:
+        made = await _ask(server.url.replace("http://", "https://"))
+    assert made.ending == "network"
+
+
+async def test_a_server_that_speaks_no_http_is_no_server() -> None:
+    async def handle(connection: Connection) -> None:
+        await connection.send(b"SSH-2.0-OpenSSH_9.6\r\n")
+
+    made = await _ask_server(handle)
+    assert made.ending in ("network", "malformed")
+    assert made.result.error_message
+
+
+async def test_a_server_that_hangs_up_without_a_word_may_be_asked_again() -> None:
+    made = await _ask_server(_say_nothing)
+    assert made.ending == "network"
+    assert is_worth_a_retry(made)
+
+
+async def test_an_answer_shorter_than_announced_is_no_success() -> None:
+    async def handle(connection: Connection) -> None:
+        body = sse(delta("So far "))
+        head = raw_response(body, headers=["Content-Type: text/event-stream"], length=len(body) + 100)
+        await connection.send(head)
+
+    made = await _ask_server(handle)
+    assert made.result.stop_reason == "error"
+    assert made.ending in ("network", "truncated")
+    assert made.text == "So far "
+    assert is_worth_a_retry(made)
+
+
+async def test_an_answer_that_was_whole_before_the_drop_is_whole() -> None:
+    async def handle(connection: Connection) -> None:
+        await connection.send(raw_stream_head(), raw_chunk(WHOLE))  # and no last chunk
+
+    made = await _ask_server(handle)
+    assert made.text == "Still here."
+    assert made.result.stop_reason == "stop"
+
+
+async def test_a_connection_that_stays_open_after_the_answer_is_closed_by_us() -> None:
+    async def handle(connection: Connection) -> None:
+        await connection.send(raw_stream_head(), raw_chunk(sse(delta("So "), STOP, "[DONE]")))
+        await connection.wait_gone()
+
+    made = await _ask_server(handle)
+    assert made.text == "So "
+
+
+async def test_headers_that_never_come_end_the_call() -> None:
+    async def handle(connection: Connection) -> None:
+        await connection.wait_gone()
+
+    async with serving(handle) as server:
+        made = await _ask(server.url, timeoutMs=150)
+        (connection,) = server.connections
+        with anyio.fail_after(_PATIENCE_S):
+            await connection.over.wait()
+    assert made.ending in ("stalled", "network")
+    assert is_worth_a_retry(made)
+
+
+async def _say_nothing(_connection: Connection) -> None:
+    """Hang up."""
