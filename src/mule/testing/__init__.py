@@ -1,5 +1,30 @@
-"""Doubles for tests of what is built on `mule`, ours among them: virtual time."""
+"""Doubles for tests of what is built on `mule`, ours too: virtual time, scripted models and tools."""
 
 from mule.testing.clock import AutojumpLoop, run_virtually, virtual_backend, virtual_backends
+from mule.testing.model import (
+    SCRIPTED_MODEL,
+    Scripted,
+    ScriptedAnswer,
+    ScriptedModel,
+    ScriptedRequest,
+    ScriptedStream,
+    answer,
+    error_answer,
+    tool_call_answer,
+)
 
-__all__ = ["AutojumpLoop", "run_virtually", "virtual_backend", "virtual_backends"]
+__all__ = [
+    "SCRIPTED_MODEL",
+    "AutojumpLoop",
+    "Scripted",
+    "ScriptedAnswer",
+    "ScriptedModel",
+    "ScriptedRequest",
+    "ScriptedStream",
+    "answer",
+    "error_answer",
+    "run_virtually",
+    "tool_call_answer",
+    "virtual_backend",
+    "virtual_backends",
+]
