@@ -1,7 +1,7 @@
-"""Call an adapter as a case says: options by their JSON names, hooks that record, an abort at the right moment.
+"""Call an adapter as a case says: options by their JSON names, hooks that record, an abort in time.
 
-Used by the runners of golden, field and wire cases. What comes back is plain: the events as JSON, the message, and
-what was found wrong on the way.
+Used by the runners of golden, field and wire cases. What comes back is plain: the events as JSON, the
+message, and what was found wrong on the way.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Abort:
-    """When to abort the signal: `before` the call, once the consumer has so many events, or after a time."""
+    """When to abort the signal: `before` the call, at the consumer's n-th event, or after a time."""
 
     before: bool = False
     after_events: int | None = None

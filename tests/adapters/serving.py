@@ -1,7 +1,7 @@
 """What stands on the other side of an adapter in tests: scripted answers, in memory or over a real socket.
 
-`ScriptedTransport` answers from a list without any I/O, so time may be virtual. `serving` is a real server on a free
-port, for what only a real connection shows; tests that use it are marked `real_io`.
+`ScriptedTransport` answers from a list without any I/O, so time may be virtual. `serving` is a real server
+on a free port, for what only a real connection shows; tests that use it are marked `real_io`.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class OutOfAnswersError(AssertionError):
 
 
 class ScriptedTransport(httpx.AsyncBaseTransport):
-    """Answers each request with the next entry of a list, and remembers what was asked and what was closed."""
+    """Answers each request with the next entry of a list; remembers what was asked and what was closed."""
 
     def __init__(self, exchanges: Sequence[Exchange]) -> None:
         self._exchanges = list(exchanges)
@@ -234,7 +234,7 @@ _NEEDED_BY_PYTHON: Final = frozenset({"PATH", "LANG", "LC_ALL", "TMPDIR", "SYSTE
 
 @contextmanager
 def bare_environment() -> Iterator[None]:
-    """Without any provider's, proxy's or certificate's variables, so that a case means the same everywhere."""
+    """Without a provider's, proxy's or certificate's variables: a case means the same everywhere."""
     kept = dict(os.environ)
     for name in kept:
         if name not in _NEEDED_BY_PYTHON:
@@ -269,7 +269,9 @@ class Connection:
         head, _, body = data.partition(b"\r\n\r\n")
         first, *lines = head.decode("latin-1").split("\r\n")
         method, target, _ = first.split(" ")
-        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        headers = {
+            name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)
+        }
         while len(body) < int(headers.get("content-length", "0")):
             more = await self._receive()
             if not more:
@@ -319,7 +321,9 @@ class Server:
 
 
 @asynccontextmanager
-async def serving(handle: Handler, *, listener: anyio.abc.Listener[Any] | None = None) -> AsyncIterator[Server]:
+async def serving(
+    handle: Handler, *, listener: anyio.abc.Listener[Any] | None = None
+) -> AsyncIterator[Server]:
     """A server on a free port of this machine; `handle` is given each connection, its first request read.
 
     Args:
@@ -357,7 +361,12 @@ def raw_response(
 
 def raw_stream_head(*, status: str = "200 OK", headers: Sequence[str] = ()) -> bytes:
     """The head of a chunked event stream."""
-    lines = [f"HTTP/1.1 {status}", "Content-Type: text/event-stream", "Transfer-Encoding: chunked", *headers]
+    lines = [
+        f"HTTP/1.1 {status}",
+        "Content-Type: text/event-stream",
+        "Transfer-Encoding: chunked",
+        *headers,
+    ]
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
 

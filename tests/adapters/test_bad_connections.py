@@ -1,4 +1,4 @@
-"""Bad servers, as only a real socket shows them: no server, no HTTP, a certificate nobody trusts, a lying length."""
+"""Bad servers, as only a real socket shows them: none, no HTTP, no trusted certificate, a lying length."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final
 import anyio
 import pytest
 from anyio.streams.tls import TLSListener
+from mule.adapters.registry import stream_model
 
 from adapters.calling import Call, call, is_worth_a_retry, simple
 from adapters.serving import (
@@ -22,7 +23,6 @@ from adapters.serving import (
     sse,
 )
 from adapters.test_bad_servers import CONTEXT, KEY, STOP, WHOLE, delta, model_at
-from mule.adapters.registry import stream_model
 
 pytestmark = pytest.mark.real_io
 

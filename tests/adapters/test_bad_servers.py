@@ -1,7 +1,7 @@
-"""Whatever a server does, a call ends: typed, with a text that helps, with what had come, and with nothing left open.
+"""Whatever a server does, a call ends: typed, with a text that helps, what had come kept, nothing open.
 
-The answers here are those of proxies, gateways and wrong addresses rather than of models. In memory and in virtual
-time; what only a real connection shows is in `test_bad_connections.py`.
+The answers here are those of proxies, gateways and wrong addresses rather than of models. In memory and in
+virtual time; what only a real connection shows is in `test_bad_connections.py`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import anyio
 import pytest
+from mule.adapters.registry import stream_model
 
 from adapters.calling import Call, call, is_worth_a_retry, simple
 from adapters.serving import (
@@ -28,7 +29,6 @@ from adapters.serving import (
     bare_environment,
     sse,
 )
-from mule.adapters.registry import stream_model
 from mule.values.errors import Ending
 from mule.values.messages import Context, UserMessage
 from mule.values.model import Model
@@ -120,7 +120,11 @@ BAD: Final[Mapping[str, Bad]] = {
         status=502,
     ),
     "a proxy's plain text": Bad(
-        answer=_refusal(503, b"upstream connect error or disconnect/reset before headers", {"content-type": "text/plain"}),
+        answer=_refusal(
+            503,
+            b"upstream connect error or disconnect/reset before headers",
+            {"content-type": "text/plain"},
+        ),
         endings=("overloaded", "server_error"),
         says=("503", "upstream connect error"),
         retry=True,
@@ -151,7 +155,9 @@ BAD: Final[Mapping[str, Bad]] = {
         status=400,
     ),
     "200 with an error as JSON": Bad(
-        answer=Answer(headers=JSON, body=[b'{"error":{"message":"the pond is dry","type":"server_error","code":503}}']),
+        answer=Answer(
+            headers=JSON, body=[b'{"error":{"message":"the pond is dry","type":"server_error","code":503}}']
+        ),
         endings=("server_error", "overloaded"),
         says=("the pond is dry",),
         retry=True,
@@ -178,12 +184,21 @@ BAD: Final[Mapping[str, Bad]] = {
         retry=False,
         status=200,
     ),
-    "200 with nothing": Bad(answer=Answer(body=[]), endings=("truncated", "malformed"), retry=True, status=200),
+    "200 with nothing": Bad(
+        answer=Answer(body=[]), endings=("truncated", "malformed"), retry=True, status=200
+    ),
     "200 with comments alone": Bad(
-        answer=Answer(body=[b": hello\n\n: still here\n\n"]), endings=("truncated", "malformed"), retry=True, status=200
+        answer=Answer(body=[b": hello\n\n: still here\n\n"]),
+        endings=("truncated", "malformed"),
+        retry=True,
+        status=200,
     ),
     "no content": Bad(
-        answer=Answer(status=204, headers={}), endings=("truncated", "malformed"), says=("204",), retry=False, status=204
+        answer=Answer(status=204, headers={}),
+        endings=("truncated", "malformed"),
+        says=("204",),
+        retry=False,
+        status=204,
     ),
     "dropped in mid body": Bad(
         answer=Answer(body=[sse(delta("So far ")), Reset()]),
@@ -200,7 +215,11 @@ BAD: Final[Mapping[str, Bad]] = {
         status=200,
     ),
     "ended cleanly in mid answer": Bad(
-        answer=Answer(body=[sse(delta("So far "))]), endings=("truncated",), retry=True, text="So far ", status=200
+        answer=Answer(body=[sse(delta("So far "))]),
+        endings=("truncated",),
+        retry=True,
+        text="So far ",
+        status=200,
     ),
     "broken compression": Bad(
         answer=Answer(headers={**STREAM, "content-encoding": "gzip"}, body=[b"this is not gzip"]),
@@ -238,7 +257,10 @@ async def test_a_redirect_is_not_followed_with_the_key(status: int) -> None:
     assert not is_worth_a_retry(made)
 
 
-@pytest.mark.parametrize("base_url", ["", " ", "pond.test/v1", "ftp://pond.test", "http://", "http://[pond", "http://pond.test:port"])
+@pytest.mark.parametrize(
+    "base_url",
+    ["", " ", "pond.test/v1", "ftp://pond.test", "http://", "http://[pond", "http://pond.test:port"],
+)
 async def test_a_model_without_an_address_is_refused_before_any_request(base_url: str) -> None:
     made, transport = await ask(Answer(body=[WHOLE]), base_url=base_url)
     assert transport.requests == []
@@ -248,7 +270,9 @@ async def test_a_model_without_an_address_is_refused_before_any_request(base_url
 
 
 @pytest.mark.parametrize("headers", [{"x-pond": "Ω"}, {"x-pond": "a\r\nb: c"}, {"x pond": "a"}, {"": "a"}])
-async def test_a_header_that_http_cannot_carry_is_refused_before_any_request(headers: dict[str, str]) -> None:
+async def test_a_header_that_http_cannot_carry_is_refused_before_any_request(
+    headers: dict[str, str],
+) -> None:
     made, transport = await ask(Answer(body=[WHOLE]), headers=headers)
     assert transport.requests == []
     assert made.ending == "invalid_request"
@@ -272,7 +296,11 @@ async def test_headers_that_never_come_end_the_call_at_its_time_limit() -> None:
     assert anyio.current_time() - began == pytest.approx(2.5, abs=0.1)
     assert made.ending in ("stalled", "network")
     assert is_worth_a_retry(made)
-    assert "2.5" in str(made.result.error_message) or "2,500" in str(made.result.error_message) or "2500" in str(made.result.error_message)
+    assert (
+        "2.5" in str(made.result.error_message)
+        or "2,500" in str(made.result.error_message)
+        or "2500" in str(made.result.error_message)
+    )
 
 
 async def test_the_wait_for_headers_has_a_limit_by_default() -> None:
@@ -353,7 +381,9 @@ async def test_a_compressed_refusal_is_read() -> None:
     assert "no such pond" in str(made.result.error_message)
 
 
-@pytest.mark.parametrize("content_type", ["text/event-stream; charset=utf-8", "text/plain", "application/octet-stream", None])
+@pytest.mark.parametrize(
+    "content_type", ["text/event-stream; charset=utf-8", "text/plain", "application/octet-stream", None]
+)
 async def test_a_stream_is_told_by_what_it_holds(content_type: str | None) -> None:
     headers = {} if content_type is None else {"content-type": content_type}
     made, _ = await ask(Answer(headers=headers, body=[WHOLE]))
@@ -371,7 +401,9 @@ async def test_a_frame_that_is_no_object_ends_the_answer_as_malformed() -> None:
 
 
 async def test_a_refused_connection_is_tried_again_as_often_as_asked() -> None:
-    made, transport = await ask(NoAnswer("ECONNREFUSED"), NoAnswer("ECONNRESET"), Answer(body=[WHOLE]), maxRetries=2)
+    made, transport = await ask(
+        NoAnswer("ECONNREFUSED"), NoAnswer("ECONNRESET"), Answer(body=[WHOLE]), maxRetries=2
+    )
     assert made.text == "Still here."
     assert len(transport.requests) == 3
 
@@ -389,7 +421,10 @@ async def test_each_refusal_is_closed_before_the_next_try() -> None:
     transport = ScriptedTransport([_refusal(503, b"busy", HTML)] * 3 + [Answer(body=[WHOLE])])
     with bare_environment():
         made = await call(
-            stream_model, model_at("http://pond.test"), CONTEXT, simple({"apiKey": KEY, "maxRetries": 3}, fetch=transport)
+            stream_model,
+            model_at("http://pond.test"),
+            CONTEXT,
+            simple({"apiKey": KEY, "maxRetries": 3}, fetch=transport),
         )
     assert made.text == "Still here."
     assert (transport.opened, transport.closed) == (4, 4)

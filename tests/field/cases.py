@@ -1,7 +1,7 @@
 """Which field cases are there, what do they serve, and what do they ask for?
 
-A field case is a failure that people met with libraries like this one, as a small invented input; `source` names the
-report. `table.py` says which test runs which.
+A field case is a failure that people met with libraries like this one, as a small invented input; `source`
+names the report. `table.py` says which test runs which.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from adapters.serving import Answer, Exchange, Hang, NoAnswer, Piece, Repeat, Wait
-
 from mule.values.messages import Context
 from mule.values.model import Model
 
@@ -93,9 +92,7 @@ def exchanges_of(case: FieldCase) -> list[Exchange]:
     if "exchanges" not in content:
         return [_exchange(content)]
     return [
-        _exchange(exchange)
-        for exchange in content["exchanges"]
-        for _ in range(exchange.get("times", 1))
+        _exchange(exchange) for exchange in content["exchanges"] for _ in range(exchange.get("times", 1))
     ]
 
 

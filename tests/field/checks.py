@@ -1,7 +1,7 @@
 """Does a request body hold what a field case asks of it?
 
-A check names values by a path and says what must be true of all of them; where the path meets nothing, it is true.
-Paths: `$`, `.name`, `..name` (anywhere below), `[*]`, `[3]`, `[?name=='text']`.
+A check names values by a path and says what must be true of all of them; where the path meets nothing, it
+is true. Paths: `$`, `.name`, `..name` (anywhere below), `[*]`, `[3]`, `[?name=='text']`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 _STEP = re.compile(
-    r"\.\.(?P<deep>\w+)|\.(?P<name>\w+)|\[(?P<all>\*)\]|\[(?P<index>\d+)\]|\[\?(?P<key>\w+)=='(?P<value>[^']*)'\]"
+    r"\.\.(?P<deep>\w+)|\.(?P<name>\w+)|\[(?P<all>\*)\]|\[(?P<index>\d+)\]"
+    r"|\[\?(?P<key>\w+)=='(?P<value>[^']*)'\]"
 )
 _SCHEMA_KEYS = frozenset({"parameters", "parametersJsonSchema", "input_schema", "inputSchema"})
 
@@ -31,7 +32,9 @@ def _check(body: Any, check: Mapping[str, Any]) -> list[str]:
     wanted = check.get("value")
     match check["op"]:
         case "nonblank":
-            return [f"blank: {value!r}" for value in values if not isinstance(value, str) or not value.strip()]
+            return [
+                f"blank: {value!r}" for value in values if not isinstance(value, str) or not value.strip()
+            ]
         case "unique":
             return [f"twice: {value!r}" for value in values if values.count(value) > 1]
         case "max_len":
@@ -140,9 +143,10 @@ def _resolves(ref: str, root: Any) -> bool:
 
 
 def unpaired(messages: Any) -> list[str]:
-    """Calls without their one result, results without their call; whichever of the APIs' forms the list has.
+    """Calls without their one result, results without their call, in any of the APIs' forms.
 
-    A result belongs to the message right after its call: for chat completions, the run of tool messages there.
+    A result belongs to the message right after its call: for chat completions, the run of tool messages
+    there.
     """
     if not isinstance(messages, list):
         return ["not a list of messages"]

@@ -9,7 +9,12 @@ import importlib.util
 from collections.abc import Mapping
 from typing import Final
 
+from returns.result import Result
+
 from field.cases import FieldCase
+from mule.effect import MuleError, MuleRunInput, MuleRunOutcome, NotSupported, run, settle
+from mule.testing import run_virtually
+from mule.values.model import Model
 
 LATER: Final = "later: "
 
@@ -53,8 +58,8 @@ TABLE: Final[Mapping[str, str]] = {
     "65-mistral-empty-assistant": "later: mistral-conversations",
     "66-bedrock-blank-texts": "later: bedrock-converse-stream",
     "70-codex-error-event": "later: openai-codex-responses",
-    "72-keep-alives-only": "timing",
-    "74-slow-but-alive": "timing",
+    "72-keep-alives-only": "later: the idle limit",
+    "74-slow-but-alive": "later: the idle limit",
     "75-abort-while-waiting-to-retry": "abort",
     "76-retry-after-table": "pure",
     "78-retryable-table": "pure",
@@ -97,5 +102,13 @@ def _by_kind(case: FieldCase) -> str:
 
 
 def is_built(feature: str) -> bool:
-    """Is there an adapter for this API?"""
+    """Is there an adapter for this API, or this feature of the loop?"""
+    if feature == "the idle limit":
+        result = run_virtually(_run_with_an_idle_limit)
+        return not isinstance(result.failure().reason, NotSupported)
     return importlib.util.find_spec(f"mule.adapters.{feature.replace('-', '_')}") is not None
+
+
+async def _run_with_an_idle_limit() -> Result[MuleRunOutcome, MuleError]:
+    model = Model(id="m", name="m", api="none", provider="none", base_url="http://pond.test")
+    return await settle(run(MuleRunInput(model=model, model_stream_idle_timeout_ms=1)))

@@ -9,6 +9,8 @@ from typing import Any, Final
 import anyio
 import httpx
 import pytest
+from mule.adapters.registry import stream_model
+
 from adapters.calling import Abort, call, simple
 from adapters.serving import (
     Answer,
@@ -19,10 +21,8 @@ from adapters.serving import (
     raw_stream_head,
     serving,
 )
-
 from field.cases import FieldCase, context_of, exchanges_of, model_of, options_json
 from field.test_exchanges import mismatches
-from mule.adapters.registry import stream_model
 from mule.values.model import Model
 from mule.values.request import SimpleStreamOptions
 
@@ -91,7 +91,9 @@ async def _cancel_natively(work: Callable[[], Awaitable[None]], begun: anyio.Eve
 
 @pytest.mark.real_io
 @pytest.mark.parametrize("cancel", [_cancel_scope, _cancel_task, _cancel_task_twice])
-async def test_a_cancelled_stream_gives_its_connection_back(give_back_case: FieldCase, cancel: Cancel) -> None:
+async def test_a_cancelled_stream_gives_its_connection_back(
+    give_back_case: FieldCase, cancel: Cancel
+) -> None:
     answers = [answer for answer in exchanges_of(give_back_case) if isinstance(answer, Answer)]
     (action,) = give_back_case.content["actions"]
     gone: list[anyio.Event] = []

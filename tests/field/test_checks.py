@@ -79,7 +79,11 @@ def test_a_check_passes_what_is_right(check: dict[str, Any]) -> None:
     "messages",
     [
         [{"role": "assistant", "tool_calls": [{"id": "a"}]}],
-        [{"role": "assistant", "tool_calls": [{"id": "a"}]}, {"role": "user"}, {"role": "tool", "tool_call_id": "a"}],
+        [
+            {"role": "assistant", "tool_calls": [{"id": "a"}]},
+            {"role": "user"},
+            {"role": "tool", "tool_call_id": "a"},
+        ],
         [{"role": "tool", "tool_call_id": "a"}],
         [
             {"role": "assistant", "content": [{"type": "tool_use", "id": "a"}]},
@@ -87,7 +91,10 @@ def test_a_check_passes_what_is_right(check: dict[str, Any]) -> None:
             {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a"}]},
         ],
         [{"type": "function_call_output", "call_id": "a"}, {"type": "function_call", "call_id": "a"}],
-        [{"role": "assistant", "content": [{"toolUse": {"toolUseId": "a"}}]}, {"role": "user", "content": []}],
+        [
+            {"role": "assistant", "content": [{"toolUse": {"toolUseId": "a"}}]},
+            {"role": "user", "content": []},
+        ],
     ],
 )
 def test_calls_and_results_out_of_step_are_seen(messages: Any) -> None:
@@ -95,7 +102,10 @@ def test_calls_and_results_out_of_step_are_seen(messages: Any) -> None:
 
 
 def test_a_reference_to_nowhere_is_seen() -> None:
-    body = {"tools": [{"parameters": {"properties": {"k": {"$ref": "#/$defs/Knot"}}}}], "$defs": {"Knot": {}}}
+    body = {
+        "tools": [{"parameters": {"properties": {"k": {"$ref": "#/$defs/Knot"}}}}],
+        "$defs": {"Knot": {}},
+    }
     assert problems(json.dumps(body).encode(), [{"path": "$..tools", "op": "refs_resolve"}])
 
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from mule.adapters.registry import stream_model
+
 from adapters.calling import Call, call, is_worth_a_retry, simple
 from adapters.serving import Answer, Exchange, Piece, ScriptedTransport, bare_environment
-
 from field.cases import FieldCase, context_of, exchanges_of, model_of, options_json
 from field.checks import problems
-from mule.adapters.registry import stream_model
 from mule.values.messages import AssistantMessage
 from mule.values.stream import ToolCallEnd, ToolCallStart
 
@@ -96,7 +96,9 @@ def mismatches(expected: Mapping[str, Any], message: AssistantMessage) -> list[s
 
 def _within(expected: Any, got: Any) -> bool:
     if isinstance(expected, Mapping):
-        return isinstance(got, Mapping) and all(_within(value, got.get(key)) for key, value in expected.items())
+        return isinstance(got, Mapping) and all(
+            _within(value, got.get(key)) for key, value in expected.items()
+        )
     if isinstance(expected, list):
         return (
             isinstance(got, Sequence)

@@ -15,12 +15,16 @@ from mule.values.messages import AssistantMessage
 
 def test_every_row_of_a_table_holds(pure_case: FieldCase) -> None:
     check = _CHECKS[pure_case.content["function"]]
-    wrong = {str(row): said for row in pure_case.content["cases"] if (said := check(row, pure_case.content))}
+    wrong = {
+        str(row): said for row in pure_case.content["cases"] if (said := check(row, pure_case.content))
+    }
     assert wrong == {}
 
 
 def test_a_context_overflow_is_not_retried_as_it_is() -> None:
-    assert not is_retryable_assistant_error(_failed("429 prompt is too long: 212000 tokens > 200000 maximum"))
+    assert not is_retryable_assistant_error(
+        _failed("429 prompt is too long: 212000 tokens > 200000 maximum")
+    )
     assert not is_retryable_assistant_error(_failed("503 this exceeds the context window of the model"))
 
 
@@ -56,7 +60,11 @@ def _check_retryable(row: Mapping[str, Any], _table: Mapping[str, Any]) -> str |
 
 def _failed(text: str) -> AssistantMessage:
     return AssistantMessage(
-        api="openai-completions", provider="pondworks", model="pond-1", stop_reason="error", error_message=text
+        api="openai-completions",
+        provider="pondworks",
+        model="pond-1",
+        stop_reason="error",
+        error_message=text,
     )
 
 

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from mule.adapters.registry import stream_model
+
 from adapters.calling import Call, call, simple
 from adapters.serving import Answer, Connection, ScriptedTransport, bare_environment, raw_response, serving
-
 from field.cases import FieldCase, context_of, exchanges_of, model_of, options_json
 from field.test_exchanges import mismatches
-from mule.adapters.registry import stream_model
 from mule.values.errors import MuleError
 
 
@@ -42,7 +42,9 @@ async def test_a_key_shows_in_no_log_of_a_real_connection(secret_case: FieldCase
     with everything_logged() as log, bare_environment():
         async with serving(handle) as server:
             model = model_of(secret_case, base_url=server.url)
-            made = await call(stream_model, model, context_of(secret_case), simple(options_json(secret_case)))
+            made = await call(
+                stream_model, model, context_of(secret_case), simple(options_json(secret_case))
+            )
         gone = await call(stream_model, model, context_of(secret_case), simple(options_json(secret_case)))
     assert mismatches(secret_case.expect["result"], made.result) == []
     assert mismatches(secret_case.expect["result"], gone.result) == []

@@ -1,7 +1,7 @@
-"""Runs a provider case: the adapter over the recorded bytes, its requests, events and message against the record.
+"""Runs a provider case: the adapter over recorded bytes; requests, events and message against the record.
 
-Each case runs twice, once looking at nothing but the events, once reading every event's partial message: reading must
-change nothing, and a kept event must not change.
+Each case runs twice, once looking at nothing but the events, once reading every event's partial message:
+reading must change nothing, and a kept event must not change.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import httpx
+
 from adapters.calling import Abort, Call, Observed, StreamFunction, call, is_worth_a_retry, options_of
 from adapters.serving import (
     Answer,
@@ -25,7 +26,6 @@ from adapters.serving import (
     bare_environment,
     cut,
 )
-
 from golden.compare import Case, Difference, compare, is_in_request_body, rules_of
 from mule.values.messages import Context
 from mule.values.model import Model
@@ -47,7 +47,9 @@ async def run_case(case: Case) -> list[Difference]:
     return await run_case_with(case, stream_model, kind)
 
 
-async def run_case_with(case: Case, stream_model: StreamFunction, kind: type[StreamOptions]) -> list[Difference]:
+async def run_case_with(
+    case: Case, stream_model: StreamFunction, kind: type[StreamOptions]
+) -> list[Difference]:
     """Run a case with any stream function; `kind` is the type of its options."""
     with bare_environment():
         plain = await _run(case, stream_model, kind, read_partials=False)
@@ -62,7 +64,9 @@ async def run_case_with(case: Case, stream_model: StreamFunction, kind: type[Str
 class _Run:
     """One run of a case, and what it came to."""
 
-    def __init__(self, transport: ScriptedTransport, made: Call, observed: Observed, left_open: int) -> None:
+    def __init__(
+        self, transport: ScriptedTransport, made: Call, observed: Observed, left_open: int
+    ) -> None:
         self.transport = transport
         self.made = made
         self.observed = observed
@@ -98,12 +102,19 @@ class _Run:
     def _outcome(self, case: Case) -> dict[str, Any]:
         seen = self.transport.requests
         exchanges = [
-            {**_at(case["exchanges"], index), "request": _request_json(request, _at(case["exchanges"], index))}
+            {
+                **_at(case["exchanges"], index),
+                "request": _request_json(request, _at(case["exchanges"], index)),
+            }
             for index, request in enumerate(seen)
         ]
         if "throws" in case:
             kinds = [event.type for event in self.made.events]
-            return {"exchanges": exchanges, "events": kinds, "throws": {"message": self.made.result.error_message}}
+            return {
+                "exchanges": exchanges,
+                "events": kinds,
+                "throws": {"message": self.made.result.error_message},
+            }
         return {
             "exchanges": exchanges,
             "events": self.made.events_json,
@@ -112,8 +123,12 @@ class _Run:
         }
 
 
-async def _run(case: Case, stream_model: StreamFunction, kind: type[StreamOptions], *, read_partials: bool) -> _Run:
-    transport = ScriptedTransport([exchange_of(exchange["response"], case) for exchange in case["exchanges"]])
+async def _run(
+    case: Case, stream_model: StreamFunction, kind: type[StreamOptions], *, read_partials: bool
+) -> _Run:
+    transport = ScriptedTransport(
+        [exchange_of(exchange["response"], case) for exchange in case["exchanges"]]
+    )
     observed = Observed()
     left_open: list[int] = []
     options = options_of(kind, case["options"], fetch=transport, **observed.hooks(case.get("hooks", {})))

@@ -1,7 +1,7 @@
 """What is to be made of each recording of llama.cpp's server, one entry a file, grouped by what it shows.
 
-Our adapter always asks for a stream; where a recording is of a plain answer, a server has ignored that. A complete
-plain answer is an answer.
+Our adapter always asks for a stream; where a recording is of a plain answer, a server has ignored that. A
+complete plain answer is an answer.
 """
 
 from __future__ import annotations
@@ -77,10 +77,14 @@ EXPECTED: Final[Mapping[str, Expected]] = {
     "unicode-cut-by-length-stream": _cut_by_length("héllo 世", 34, 9),
     "logprobs-stream": Expected(stop="length", text="Hello there! I"),
     "parallel-requests-1": _cut_by_length(
-        "Here are three fruits that are commonly used in the food industry:\n\n1. Banana\n2. Apple\n3", 34, 24
+        "Here are three fruits that are commonly used in the food industry:\n\n1. Banana\n2. Apple\n3",
+        34,
+        24,
     ),
     "parallel-requests-2": _cut_by_length(
-        "Here are three animals:\n\n1. The Whiskey Lebel: A legendary Roman gladiator who was killed", 34, 24
+        "Here are three animals:\n\n1. The Whiskey Lebel: A legendary Roman gladiator who was killed",
+        34,
+        24,
     ),
     "b11549-tool-required-stream": Expected(
         stop="length", text=None, begins="The weather in Tokyo is mostly sunny", usage=(294, 100, 0)
@@ -108,9 +112,7 @@ EXPECTED: Final[Mapping[str, Expected]] = {
     "plain": _answer(_HOT, 30, 8),
     "b11549-plain": _answer(_HOT, 30, 8),
     "json-schema": _answer(_ADA, 47, 39),
-    "json-object": _answer(
-        '{\n  "key": "key_color",\n  "value": {\n    "color": "red"\n  }\n}', 40, 27
-    ),
+    "json-object": _answer('{\n  "key": "key_color",\n  "value": {\n    "color": "red"\n  }\n}', 40, 27),
     "tool-required": _calls(307, 42, _TOKYO),
     "tool-named": _calls(309, 41, _SUM),
     "length-stop": _cut_by_length("I'm sorry for any", 36, 5),
@@ -118,15 +120,24 @@ EXPECTED: Final[Mapping[str, Expected]] = {
     "error-bad-schema": _cut_by_length("Welcome to the world of", 31, 5),
     "error-wrong-type": _cut_by_length("Hello! I'm Sarah", 31, 5),
     "tool-result-auto": Expected(
-        stop="length", text=None, begins='{\n  "response": "The weather in Tokyo is light rain.', usage=(249, 80, 0)
+        stop="length",
+        text=None,
+        begins='{\n  "response": "The weather in Tokyo is light rain.',
+        usage=(249, 80, 0),
     ),
     # refusals
     "error-overflow": _refused("context_overflow", 400, "exceeds the available context size (2048 tokens)"),
-    "error-overflow-stream": _refused("context_overflow", 400, "exceeds the available context size (2048 tokens)"),
-    "b11549-error-overflow": _refused("context_overflow", 400, "exceeds the available context size (2048 tokens)"),
+    "error-overflow-stream": _refused(
+        "context_overflow", 400, "exceeds the available context size (2048 tokens)"
+    ),
+    "b11549-error-overflow": _refused(
+        "context_overflow", 400, "exceeds the available context size (2048 tokens)"
+    ),
     "error-missing-messages": _refused("invalid_request", 400, "'messages' is required"),
     "error-missing-messages-stream": _refused("invalid_request", 400, "'messages' is required"),
-    "error-bad-role-content": _refused("invalid_request", 400, "Expected 'content' to be a string or an array"),
+    "error-bad-role-content": _refused(
+        "invalid_request", 400, "Expected 'content' to be a string or an array"
+    ),
     "error-bad-tool-choice": _refused("invalid_request", 400, "Invalid tool_choice: sometimes"),
     "b11549-error-bad-grammar": _refused("invalid_request", 400, "failed to parse grammar"),
     "b11549-error-bad-json": _refused("invalid_request", 400, "unexpected end of input"),

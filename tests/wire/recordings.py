@@ -32,7 +32,9 @@ def answer_of(data: bytes) -> Recording:
     _, status, reason = first.split(" ", 2)
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     if headers.pop("transfer-encoding", "") != "chunked":
-        return Recording(int(status), reason, headers, rest, len(rest) == int(headers.get("content-length", "0")))
+        return Recording(
+            int(status), reason, headers, rest, len(rest) == int(headers.get("content-length", "0"))
+        )
     body, whole = _without_chunks(rest)
     return Recording(int(status), reason, headers, body, whole)
 

@@ -1,6 +1,7 @@
 """What llama.cpp's server sent, byte for byte, is read for what it is.
 
-Status line, headers and chunk framing are as received; a socket serves them, so httpx reads the framing in earnest.
+Status line, headers and chunk framing are as received; a socket serves them, so httpx reads the framing in
+earnest.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from mule.adapters.registry import stream_model
+
 from adapters.calling import Call, call, is_worth_a_retry, simple
 from adapters.serving import Connection, ScriptedTransport, bare_environment, serving
-
-from mule.adapters.registry import stream_model
 from mule.values.messages import Context, UserMessage
 from mule.values.model import Model
 from wire.expected import EXPECTED, Expected
@@ -38,7 +39,11 @@ async def test_a_recording_is_read_for_what_it_is(name: str) -> None:
     async with serving(replay) as server:
         with bare_environment():
             made = await call(
-                stream_model, _model(f"{server.url}/v1"), _CONTEXT, simple({"apiKey": "none"}), read_partials=True
+                stream_model,
+                _model(f"{server.url}/v1"),
+                _CONTEXT,
+                simple({"apiKey": "none"}),
+                read_partials=True,
             )
     (connection,) = server.connections
     assert connection.request is not None
@@ -53,7 +58,14 @@ async def test_how_a_recording_is_cut_changes_nothing(name: str) -> None:
     for size in (1, 7, 100_000):
         transport = ScriptedTransport([answer.in_pieces_of(size)])
         with bare_environment():
-            runs.append(await call(stream_model, _model("http://pond.test/v1"), _CONTEXT, simple({"apiKey": "none"}, fetch=transport)))
+            runs.append(
+                await call(
+                    stream_model,
+                    _model("http://pond.test/v1"),
+                    _CONTEXT,
+                    simple({"apiKey": "none"}, fetch=transport),
+                )
+            )
         assert transport.left_open == 0
     _check(EXPECTED[name], runs[0])
     assert runs[0].events_json == runs[1].events_json == runs[2].events_json
