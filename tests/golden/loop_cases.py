@@ -116,7 +116,7 @@ class _LoopCase:
         self.queues: dict[str, list[Json]] = {}
         self.asked: dict[str, int] = {}
         self.executed: dict[str, int] = {}
-        self.model = ScriptedModel([_scripted(entry) for entry in case["model_script"]])
+        self.model = ScriptedModel([ScriptedAnswer.from_json(entry) for entry in case["model_script"]])
 
     async def perform(self) -> Json:
         """Run the case and give its outcome under the case's own keys."""
@@ -528,19 +528,6 @@ def _role(message: AnyMessage) -> str:
     return message["role"] if isinstance(message, dict) else message.role
 
 
-def _scripted(entry: Json) -> ScriptedAnswer:
-    stream = entry.get("stream", {})
-    return ScriptedAnswer(
-        AssistantMessage.from_json({key: value for key, value in entry.items() if key != "stream"}),
-        chunk=stream.get("chunk"),
-        start=stream.get("start", True),
-        events=stream.get("events", True),
-        terminal=stream.get("terminal", True),
-        cut_after=stream.get("cutAfter"),
-        hang_until_aborted=stream.get("hangUntilAborted", False),
-    )
-
-
 def _content(given: Any) -> Any:
     if not isinstance(given, list):
         return given
@@ -651,24 +638,22 @@ def _order_problems(got: Json, order: Json) -> list[Difference]:
 def _in_call_order(outcome: Json) -> Json:
     """The outcome with what belongs to a batch sorted by call, each call's own sequence kept."""
     events, calls = outcome["events"], outcome["calls"]
+    starts = [e["toolCallId"] for e in events if e["type"] == "tool_execution_start"]
     in_batch = lambda event: event["type"].startswith("tool_execution_")  # noqa: E731
     sorted_events: list[Json] = []
     for batch in _runs(events, in_batch, rest=True):
         several = len({e.get("toolCallId") for e in batch}) > 1 and in_batch(batch[0])
-        sorted_events += _by_call(batch) if several else batch
+        sorted_events += _by_call(batch, starts) if several else batch
     sorted_calls: list[Json] = []
     for batch in _runs(calls, lambda entry: "toolCallId" in entry, rest=True):
         if "toolCallId" in batch[0]:
-            batch = _by_call([{k: v for k, v in entry.items() if k != "at"} for entry in batch])
+            batch = _by_call([{k: v for k, v in entry.items() if k != "at"} for entry in batch], starts)
         sorted_calls += batch
     return {**outcome, "events": sorted_events, "calls": sorted_calls}
 
 
-def _by_call(batch: list[Json]) -> list[Json]:
-    order: dict[str, int] = {}
-    for entry in batch:
-        order.setdefault(entry["toolCallId"], len(order))
-    return sorted(batch, key=lambda entry: order[entry["toolCallId"]])
+def _by_call(batch: list[Json], starts: list[str]) -> list[Json]:
+    return sorted(batch, key=lambda entry: starts.index(entry["toolCallId"]))
 
 
 def _runs(

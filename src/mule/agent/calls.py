@@ -89,7 +89,7 @@ class Calls(Generic[M]):
         args: Any = copy_json(call.arguments)
         if tool.prepare_arguments is not None:
             args = tool.prepare_arguments(args)
-        args = validate_tool_arguments(tool.declaration(), call.with_(arguments=args))
+        args = validate_tool_arguments(tool.declaration(), args)
         before = self.config.before_tool_call
         if before is not None:
             context = BeforeToolCallContext(

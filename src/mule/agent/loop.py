@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Generic, TypeAlias, cast
 
 from returns.pipeline import is_successful
@@ -93,9 +94,11 @@ async def run_agent_loop_continue(
             to answer.
     """
     if not context.messages:
-        raise MuleError(InvalidInput("context.messages", "nothing to continue: it is empty"))
+        raise MuleError(InvalidInput("context.messages", "there are no messages to continue from"))
     if isinstance(context.messages[-1], AssistantMessage):
-        raise MuleError(InvalidInput("context.messages", "nothing to answer: it ends in an answer"))
+        raise MuleError(
+            InvalidInput("context.messages", "the last one is an assistant message: nothing to answer")
+        )
     return await _AgentRun((), context, config, emit, signal).perform(stream_fn)
 
 
