@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_origin
 
 from pydantic import BaseModel as PydanticModel
 from pydantic import ConfigDict
@@ -14,6 +14,13 @@ from mule.values.jsontext import JsonObject, JsonValue
 
 Number = int | float
 """A count, a price or a time stamp: an int stays an int in JSON."""
+
+
+_TAGS = ("type", "role")
+
+
+class NullList(tuple[()]):
+    """An empty list that came as null from untyped tools or old files, and is written back as null."""
 
 
 class Memo(dict[object, object]):
@@ -45,18 +52,40 @@ class Value(PydanticModel):
         protected_namespaces=(),
     )
 
+    _written_defaults: ClassVar[frozenset[str]] = frozenset()
+    """The fields whose default says more than that nothing was given."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        cls._written_defaults = frozenset(
+            name
+            for name, field in cls.model_fields.items()
+            if not field.is_required() and (field.default is not None or field.default_factory is not None)
+        )
+
+    if not TYPE_CHECKING:  # where types are checked, each class has the constructor of its own fields
+
+        def __init__(self, **data: Any) -> None:
+            self.__pydantic_validator__.validate_python(data, self_instance=self)
+            self.__pydantic_fields_set__.update(self._written_defaults)
+
+        # Values that are read, also those inside others, do not come through here.
+        __init__.__pydantic_base_init__ = True
+
     def to_json(self) -> JsonObject:
         """This value as a JSON object with Pi's names.
 
-        An optional field that was never given is left out; one that was given as null stays null.
+        An optional field that was never given is left out; one that was given as null stays null. A value
+        that was made by its constructor has its defaults written; one that was read has the fields it came
+        with, no more and no fewer.
         """
-        given = self.model_fields_set
+        given = self.__pydantic_fields_set__
         attributes = self.__dict__
         out: dict[str, JsonValue] = {}
-        for name, alias in _json_names(type(self)):
-            value = attributes[name]
-            if value is not None or name in given:
-                out[alias] = to_jsonable(value)
+        for name, alias, is_tag in _json_names(type(self)):
+            if name in given or is_tag:
+                out[alias] = to_jsonable(attributes[name])
         if self.__pydantic_extra__:
             out.update(self.__pydantic_extra__)
         return out
@@ -87,14 +116,20 @@ class Value(PydanticModel):
         return copied
 
 
-_NAMES: dict[type[Value], tuple[tuple[str, str], ...]] = {}
+_NAMES: dict[type[Value], tuple[tuple[str, str, bool], ...]] = {}
 
 
-def _json_names(cls: type[Value]) -> tuple[tuple[str, str], ...]:
+def _json_names(cls: type[Value]) -> tuple[tuple[str, str, bool], ...]:
     names = _NAMES.get(cls)
     if names is None:
-        names = tuple((n, f.serialization_alias or n) for n, f in cls.model_fields.items())
-        _NAMES[cls] = names
+        names = _NAMES[cls] = tuple(
+            (
+                name,
+                field.serialization_alias or name,
+                get_origin(field.annotation) is Literal and name in _TAGS,
+            )
+            for name, field in cls.model_fields.items()
+        )
     return names
 
 
@@ -106,6 +141,8 @@ def to_jsonable(value: object) -> JsonValue:
         return value.to_json()
     if isinstance(value, Mapping):
         return {str(key): to_jsonable(item) for key, item in value.items()}
+    if isinstance(value, NullList):
+        return None
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         return [to_jsonable(item) for item in value]
     to_json: Callable[[], JsonValue] | None = getattr(value, "to_json", None)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
 
-from mule.values.base import Number, Value
+from mule.values.base import NullList, Number, Value
 from mule.values.content import AssistantContent, TextContent, UserContent
 from mule.values.jsontext import JsonObject, JsonValue
 from mule.values.model import ModelThinkingLevel
@@ -15,12 +15,12 @@ from mule.values.tools import NestedToolCalls, Tool, ToolReference
 from mule.values.usage import NO_USAGE, StopReason, Usage
 
 
-def _null_is_empty(value: object) -> object:
+def _null_is_empty(value: object, read: ValidatorFunctionWrapHandler) -> object:
     # Untyped tools and old session files hold null where the type asks for a list.
-    return () if value is None else value
+    return NullList() if value is None or isinstance(value, NullList) else read(value)
 
 
-NullIsEmpty = BeforeValidator(_null_is_empty)
+NullIsEmpty = WrapValidator(_null_is_empty)
 
 
 class SystemMessage(Value):
