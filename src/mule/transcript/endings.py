@@ -103,7 +103,8 @@ _STATUSES: Final[Mapping[int, Ending]] = {
 }
 
 _QUOTA: Final = re.compile(
-    r"insufficient.?(?:quota|credits?|balance|funds)|quota exceeded|exceeded your (?:current |monthly )?quota"
+    r"insufficient.?(?:quota|credits?|balance|funds)|quota exceeded"
+    r"|exceeded your (?:current |monthly )?quota"
     r"|billing|out of budget|available balance|usage.?limit.?(?:reached|exceeded|error)"
     r"|resets? in [0-9]+ (?:hour|day|week)",
     re.IGNORECASE,
