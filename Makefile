@@ -53,6 +53,7 @@ clean:
 
 # A Python without ensurepip (Debian's has none) makes the environment bare, and its own pip fills it.
 $(VENV)/.made:
+	@echo 'Setting up $(VENV), once; this takes a minute or two.'
 	@test -n "$(PYTHON)" || { echo 'mule needs Python 3.11 to 3.14: install one, or say make PYTHON=...' >&2; exit 1; }
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || { $(PYTHON) -m venv --clear --without-pip $(VENV) \

@@ -13,10 +13,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Answer:
-    """Frames of a stream; where `held`, the stream then stays open until the endpoint closes."""
+    """Frames of a stream; those of `later` are sent once the endpoint is released."""
 
     frames: Sequence[str] = ()
-    held: bool = False
+    later: Sequence[str] = ()
     status: int = 200
     body: str = ""
     headers: Sequence[tuple[str, str]] = ()
@@ -29,12 +29,18 @@ class Endpoint:
     url: str
     bodies: list[dict[str, Any]] = field(default_factory=list)
     keys: list[str | None] = field(default_factory=list)
+    _released: threading.Event = field(default_factory=threading.Event)
+
+    def release(self) -> None:
+        """Let answers go on that are held; leaving the endpoint does so too."""
+        self._released.set()
 
 
 def says(*pieces: str, held: bool = False) -> Answer:
     """An answer in words."""
     deltas = [_delta(role="assistant", content=""), *(_delta(content=piece) for piece in pieces)]
-    return Answer(deltas if held else [*deltas, *_end("stop")], held=held)
+    end = _end("stop")
+    return Answer(deltas, later=[_delta(content=" and on"), *end]) if held else Answer([*deltas, *end])
 
 
 def calls(name: str, id: str = "call-1", **arguments: object) -> Answer:
@@ -66,7 +72,6 @@ def _end(reason: str) -> list[str]:
 @contextmanager
 def endpoint(*answers: Answer) -> Iterator[Endpoint]:
     """Serve the answers."""
-    closing = threading.Event()
     script = iter(answers)
 
     class Handler(BaseHTTPRequestHandler):
@@ -85,11 +90,15 @@ def endpoint(*answers: Answer) -> Iterator[Endpoint]:
             self.send_header("content-type", kind)
             self.end_headers()
             self.wfile.write(answer.body.encode())
-            for frame in answer.frames:
+            self._send(answer.frames)
+            if answer.later:
+                served._released.wait()
+                self._send(answer.later)
+
+        def _send(self, frames: Sequence[str]) -> None:
+            for frame in frames:
                 self.wfile.write(f"data: {frame}\n\n".encode())
                 self.wfile.flush()
-            if answer.held:
-                closing.wait()
 
         def log_message(self, format: str, *args: object) -> None:
             pass
@@ -102,7 +111,7 @@ def endpoint(*answers: Answer) -> Iterator[Endpoint]:
     try:
         yield served
     finally:
-        closing.set()
+        served.release()
         server.shutdown()
         thread.join()
         server.server_close()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+import anyio
+
 from mule.toolkit import progress, tool
 from mule.values.tools import MuleToolProgress
 
@@ -28,6 +30,17 @@ async def slow(city: str) -> AsyncIterator[MuleToolProgress | str]:
 async def broken(city: str) -> str:
     """Tell the weather of a city."""
     raise LookupError(f"no weather in {city}")
+
+
+async def deaf() -> None:
+    """Go on for ever, whoever cancels."""
+    print("tool: running", flush=True)
+    try:
+        await anyio.sleep_forever()
+    finally:
+        print("tool: cancelled", flush=True)
+        with anyio.CancelScope(shield=True):
+            await anyio.sleep_forever()
 
 
 not_a_tool = 3

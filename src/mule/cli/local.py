@@ -154,12 +154,16 @@ class _Watched:
 
     def __init__(self, inner: AssistantMessageEventStream, child: Child) -> None:
         self._inner = inner
+        self._events = aiter(inner)
         self._child = child
         self._told: AssistantMessage | None = None
 
-    async def __aiter__(self) -> AsyncIterator[AssistantMessageEvent]:
-        async for event in self._inner:
-            yield await self._explained(event) if isinstance(event, AssistantError) else event
+    def __aiter__(self) -> AsyncIterator[AssistantMessageEvent]:
+        return self
+
+    async def __anext__(self) -> AssistantMessageEvent:
+        event = await anext(self._events)
+        return await self._explained(event) if isinstance(event, AssistantError) else event
 
     async def result(self) -> AssistantMessage:
         message = await self._inner.result()
