@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from adapters.calling import Call, call, options_of
 from adapters.serving import Answer, Piece, Reset, ScriptedTransport, bare_environment
-from golden.cases import BUILT_IN, GoldenCase, read_cases
+from golden.recorded import BUILT_IN, GoldenCase, read_cases
 from golden.provider_cases import body_of, exchange_of
 from mule.values.jsontext import JsonObject
 from mule.values.messages import Context

@@ -77,7 +77,7 @@ TABLE: Final[Mapping[str, str]] = {
     "101-cancelled-stream-gives-connection-back": "give-back",
 }
 
-IN_PLACE_OF: Final = frozenset({"96-hundred-thousand-deltas", "98-key-in-url-and-errors"})
+IN_PLACE_OF: Final = frozenset({"98-key-in-url-and-errors"})
 """Cases of a later API whose kind is held to already, on `openai-completions`."""
 
 

@@ -1,0 +1,146 @@
+"""A long answer costs in proportion to its length, in time and in memory."""
+
+from __future__ import annotations
+
+import json
+import time
+import tracemalloc
+from collections.abc import Sequence
+from typing import Final
+
+import pytest
+from mule.adapters.registry import stream_model
+from mule.testing import run_virtually
+from mule.values.messages import AssistantMessage
+
+from adapters.calling import simple
+from adapters.serving import Answer, Piece, Repeat, ScriptedTransport, bare_environment
+from field.cases import KEY, FieldCase, context_of, exchanges_of, model_of, options_json
+from field.test_exchanges import mismatches
+
+MODEL: Final = FieldCase(
+    "load",
+    "load",
+    "openai-completions",
+    {
+        "model": {"id": "pond-1", "name": "Pond 1", "api": "openai-completions", "provider": "pondworks"},
+        "context": {"messages": [{"role": "user", "content": "hi", "timestamp": 1}]},
+    },
+)
+SHORT: Final = 10_000
+GROWTH: Final = 2.6
+"""Twice the length may cost so many times as much: in proportion, and some for a machine that is shared."""
+
+
+async def test_a_hundred_thousand_deltas_come_to_one_call(load_case: FieldCase) -> None:
+    transport = ScriptedTransport(exchanges_of(load_case))
+    with bare_environment():
+        options = simple(options_json(load_case), fetch=transport)
+        message = await stream_model(model_of(load_case), context_of(load_case), options).result()
+    assert mismatches(load_case.expect["result"], message) == []
+    assert _length_of_call(message) == _letters(load_case)
+
+
+def _letters(case: FieldCase) -> int:
+    return sum(int(piece["times"]) for piece in case.content["wire"] if "times" in piece)
+
+
+def _length_of_call(message: AssistantMessage) -> int:
+    (call,) = (block for block in message.content if block.type == "toolCall")
+    text = call.arguments["text"]
+    assert isinstance(text, str)
+    return len(text)
+
+
+async def test_a_hundred_thousand_deltas_of_a_completion_come_to_one_call() -> None:
+    message = await _result(_calling(100_000))
+    assert message.stop_reason == "toolUse"
+    assert _length_of_call(message) == 100_000
+
+
+@pytest.mark.parametrize("kind", ["call", "text"])
+@pytest.mark.parametrize("reading", ["the result alone", "the events", "one partial in a thousand"])
+def test_twice_the_length_takes_about_twice_the_time(kind: str, reading: str) -> None:
+    make = _calling if kind == "call" else _texting
+    short, long = (min(_seconds(make(length), reading) for _ in range(3)) for length in (SHORT, 2 * SHORT))
+    assert long <= GROWTH * short
+
+
+@pytest.mark.parametrize("kind", ["call", "text"])
+def test_twice_the_length_takes_about_twice_the_memory(kind: str) -> None:
+    make = _calling if kind == "call" else _texting
+    _seconds(make(100), "the events")  # what is loaded once is not what is measured
+    short, long = (_peak_bytes(make(length)) for length in (SHORT, 2 * SHORT))
+    assert long <= GROWTH * short
+
+
+def _seconds(body: Sequence[Piece], reading: str) -> float:
+    began = time.process_time()
+    run_virtually(_READINGS[reading], body)
+    return time.process_time() - began
+
+
+def _peak_bytes(body: Sequence[Piece]) -> int:
+    tracemalloc.start()
+    try:
+        run_virtually(_events, body)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+async def _result(body: Sequence[Piece]) -> AssistantMessage:
+    with bare_environment():
+        options = simple({"apiKey": KEY}, fetch=ScriptedTransport([Answer(body=body)]))
+        return await stream_model(model_of(MODEL), context_of(MODEL), options).result()
+
+
+async def _events(body: Sequence[Piece], look: int = 0) -> None:
+    """Read and keep every event; look at the partial message of each `look`-th."""
+    kept = []
+    with bare_environment():
+        options = simple({"apiKey": KEY}, fetch=ScriptedTransport([Answer(body=body)]))
+        stream = stream_model(model_of(MODEL), context_of(MODEL), options)
+        async for event in stream:
+            kept.append(event)
+            if look and len(kept) % look == 0 and event.type not in ("done", "error"):
+                assert event.partial.stop_reason == "pending"
+        await stream.aclose()
+    assert kept[-1].type == "done"
+
+
+async def _some_partials(body: Sequence[Piece]) -> None:
+    await _events(body, look=1_000)
+
+
+_READINGS: Final = {
+    "the result alone": _result,
+    "the events": _events,
+    "one partial in a thousand": _some_partials,
+}
+
+
+def _frame(delta: object, finish: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    return f"data: {json.dumps({'id': 'cc-1', 'choices': [choice]})}\n\n".encode()
+
+
+def _argument(text: str) -> object:
+    return {"tool_calls": [{"index": 0, "function": {"arguments": text}}]}
+
+
+def _calling(length: int) -> list[Piece]:
+    opening = {
+        "tool_calls": [{"index": 0, "id": "c", "function": {"name": "store", "arguments": '{"text":"'}}]
+    }
+    return [
+        _frame(opening),
+        Repeat(_frame(_argument("k")), length),
+        _frame(_argument('"}')),
+        _frame({}, "tool_calls"),
+        b"data: [DONE]\n\n",
+    ]
+
+
+def _texting(length: int) -> list[Piece]:
+    return [Repeat(_frame({"content": "k"}), length), _frame({}, "stop"), b"data: [DONE]\n\n"]
