@@ -16,6 +16,7 @@ import anyio
 
 from mule.ports import AssistantMessageEventStream
 from mule.results import ready
+from mule.transcript.endings import is_retryable_failure
 from mule.values.base import Value
 from mule.values.errors import ModelFailed
 from mule.values.jsontext import JsonObject, dump_json
@@ -322,7 +323,7 @@ class _Partials:
 
 def is_worth_a_retry(made: Call) -> bool:
     """Our own decision: would the loop make this call again?"""
-    raise NotImplementedError
+    return made.failure is not None and is_retryable_failure(made.failure)
 
 
 def simple(given: Mapping[str, Any], **more: Any) -> SimpleStreamOptions:

@@ -27,6 +27,7 @@ from adapters.serving import (
     cut,
 )
 from golden.compare import Case, Difference, compare, is_in_request_body, rules_of
+from mule.transcript.retry import is_retryable_assistant_error
 from mule.values.messages import Context
 from mule.values.model import Model
 from mule.values.request import SimpleStreamOptions, StreamOptions
@@ -90,7 +91,9 @@ class _Run:
         if self.observed.payloads > 1:
             problems.append(f"onPayload was called {self.observed.payloads} times")
         if case.get("retryable") and not is_worth_a_retry(self.made):
-            problems.append("our own retry decision about the result must be yes")
+            problems.append("our own retry decision about the failure must be yes")
+        if case.get("retryable") and not is_retryable_assistant_error(self.made.result):
+            problems.append("our own retry decision about the message alone must be yes")
         return problems
 
     def _recorded(self, case: Case) -> dict[str, Any]:
