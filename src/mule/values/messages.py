@@ -108,6 +108,11 @@ class AssistantMessage(Value):
     timestamp: Number = 0
     duration_ms: Number | None = None
 
+    @property
+    def text(self) -> str:
+        """What it says: its text blocks, joined. Not its thinking, not its calls."""
+        return "".join(block.text for block in self.content if isinstance(block, TextContent))
+
 
 class ToolResultMessage(Value):
     """What the model is told about one of its tool calls. `details` stays with the host."""
@@ -122,6 +127,11 @@ class ToolResultMessage(Value):
     is_error: bool = False
     timestamp: Number = 0
     duration_ms: Number | None = None
+
+    @property
+    def text(self) -> str:
+        """What it says: its text blocks, each on a line of its own."""
+        return "\n".join(block.text for block in self.content if isinstance(block, TextContent))
 
 
 Message: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolResultMessage
