@@ -1,17 +1,17 @@
 """Does what happened equal what a golden case recorded, and if not, where does it differ?
 
-The interface of the runners. `test_golden.py` finds the cases, applies `deviations.toml` and puts our sentences
-in the place of the reference's (`texts.py`); what is left of a case goes to the runner of its kind:
+The interface of the runners. `test_golden.py` finds the cases, applies `deviations.toml` and puts our
+sentences in the place of the reference's (`texts.py`); what is left goes to the runner of its kind:
 
-    pure_cases.run_case(case: Case) -> list[Difference]            # plain function, run once
-    loop_cases.run_case(case: Case) -> list[Difference]            # async, run on asyncio and on trio
-    provider_cases.run_case(case: Case) -> list[Difference]        # async, run on asyncio and on trio
+    pure_cases.run_case(case: Case) -> list[Difference]         # plain function, run once
+    loop_cases.run_case(case: Case) -> list[Difference]         # async, run on asyncio and on trio
+    provider_cases.run_case(case: Case) -> list[Difference]     # async, run on asyncio and on trio
 
-A runner performs the case, builds an outcome with the case's own keys (`events`, `result`, `calls`, `requests`;
-for a provider also `exchanges`, so that the dotted paths of `free` and `contains` fit) and returns
-`compare(expected, outcome, rules_of(case))`, where `expected` is the same part of the case. An empty list is a
-pass. A runner that finds something else wrong (a response left open, an answer not used) adds a `Difference` of
-its own with a `note`.
+A runner performs the case, builds an outcome with the case's own keys (`events`, `result`, `calls`,
+`requests`; for a provider also `exchanges`, so that the dotted paths of `free` and `contains` fit) and
+returns `compare(expected, outcome, rules_of(case))`, where `expected` is the same part of the case. An
+empty list is a pass. A runner that finds something else wrong (a response left open, an answer not
+used) adds a `Difference` of its own with a `note`.
 """
 
 from __future__ import annotations

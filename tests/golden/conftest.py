@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from golden.cases import BUILT_IN, GoldenCase, read_cases
+from golden.recorded import BUILT_IN, GoldenCase, read_cases
 from golden.deviations import is_needed, read_deviations
 
 _KINDS = {"pure_case": ("pure",), "async_case": ("loop", "providers")}

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from golden.cases import GoldenCase, Kind
+from golden.recorded import GoldenCase, Kind
 from golden.compare import Case
 
 _MODULES: dict[Kind, str] = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from golden.cases import BUILT_IN, GoldenCase, read_cases
+from golden.recorded import BUILT_IN, GoldenCase, read_cases
 from golden.deviations import Deviation, expected_of_mule, is_needed, read_deviations, unused
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from golden import loop_cases, provider_cases, pure_cases
-from golden.cases import GoldenCase
+from golden import pure_cases
+from golden.recorded import GoldenCase
 from golden.compare import Case, Difference, report
 from golden.deviations import expected_of_mule, read_deviations
 from golden.texts import with_our_texts
@@ -16,8 +16,11 @@ def test_pure_functions_answer_as_recorded(pure_case: GoldenCase) -> None:
 
 
 async def test_a_case_goes_as_recorded(async_case: GoldenCase) -> None:
-    run = loop_cases.run_case if async_case.kind == "loop" else provider_cases.run_case
-    _expect_none(await run(_expected(async_case)))
+    if async_case.kind == "loop":
+        from golden import loop_cases as runner
+    else:
+        from golden import provider_cases as runner
+    _expect_none(await runner.run_case(_expected(async_case)))
 
 
 def _expected(golden: GoldenCase) -> Case:

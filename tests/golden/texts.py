@@ -1,4 +1,4 @@
-"""Our own sentences in the place of the reference's, in what a case expects.
+"""Our own sentences in the place of the reference's, in what a case expects, and in what a table gives.
 
 `cases/texts.json` lists them; ours stand in `mule.transcript.wording` under the same names, in capitals.
 """
@@ -11,15 +11,15 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from golden.cases import BUILT_IN, Kind
 from golden.compare import Case
+from golden.recorded import BUILT_IN, Kind
 from mule.transcript import wording
 
 _WHOLE_VALUES = frozenset({"codex_originator_header"})
 _EXPECTED = {
     "providers": ("exchanges", "events", "result", "observed"),
     "loop": ("events", "calls", "requests", "result"),
-    "pure": ("returns",),
+    "pure": ("args", "returns"),
 }
 
 Replace = Callable[[str], str]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from mule.transcript.text import system_message_text
 from mule.values.base import Number, to_jsonable
@@ -64,6 +64,13 @@ def content_tokens(content: str | Sequence[TextContent | ImageContent]) -> int:
     )
 
 
+def _messages_tokens(messages: Sequence[Message]) -> int:
+    try:  # over thousands of messages, a call for each would be most of the time
+        return sum([cast(int, message.memo[_TOKENS]) for message in messages])
+    except KeyError:
+        return sum(map(message_tokens, messages))
+
+
 def message_tokens(message: Message) -> int:
     """An estimate for one message; worked out once for each."""
     known = message.memo.get(_TOKENS)
@@ -115,11 +122,11 @@ def estimate_context(messages: Sequence[Message] | Context) -> ContextEstimate:
         messages = messages.messages
     at = _last_usage(messages)
     if at is None:
-        tokens = sum(map(message_tokens, messages))
+        tokens = _messages_tokens(messages)
         return ContextEstimate(tokens, 0, tokens, None)
     answer = messages[at]
     used = context_tokens(answer.usage) if isinstance(answer, AssistantMessage) else 0
-    trailing = sum(map(message_tokens, messages[at + 1 :]))
+    trailing = _messages_tokens(messages[at + 1 :])
     return ContextEstimate(used + trailing, used, trailing, at)
 
 
@@ -131,7 +138,7 @@ def _last_usage(messages: Sequence[Message]) -> int | None:
     for at in range(len(messages) - 1, -1, -1):
         message = messages[at]
         if message.role == "assistant" and _is_counted(message):
-            latest = max((earlier.timestamp for earlier in messages[:at]), default=message.timestamp)
+            latest = max([earlier.timestamp for earlier in messages[:at]], default=message.timestamp)
             # Nearly always so; where not, one pass over the rest does for all answers in it.
             return at if message.timestamp >= latest else _last_usage_before(messages[:at])
     return None

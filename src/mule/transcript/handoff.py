@@ -8,11 +8,12 @@ Images become a short text for a model that sees none. Then `mule.transcript.rep
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from mule.transcript.hashing import short_hash
-from mule.transcript.repair import Repair, Repaired, repair
+from mule.transcript.repair import Repaired, repair
 from mule.transcript.wording import TOOL_IMAGE_LEFT_OUT, USER_IMAGE_LEFT_OUT
+from mule.values.base import NullList
 from mule.values.content import ImageContent, TextContent, ThinkingContent, ToolCall
 from mule.values.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
 from mule.values.model import Model
@@ -21,6 +22,9 @@ NormalizeToolCallId: TypeAlias = Callable[[str, Model[Any], AssistantMessage], s
 """Another model's call id as this model's API takes it; given the id, the model, the answer it is from."""
 
 _BLANK_LINE: Final = "\n\n"
+_FOR_ANOTHER: Final = "for another model"
+_WITHOUT_IMAGES: Final = "without images"
+_ID: Final = "with the call id"
 
 
 class ThinkingAsText(TextContent):
@@ -66,38 +70,44 @@ def hand_off(
         normalize_tool_call_id: for ids of other models' calls; None leaves them. Two ids that it makes
             one are told apart again.
     """
-    if "image" not in model.input:
-        messages = [_without_images(message) for message in messages]
-    ids = _Ids(model, normalize_tool_call_id)
-    return repair([_for_model(message, model, ids) for message in messages])
+    takes_images = "image" in model.input
+    target = (model.provider, model.api, model.id)
+    has_foreign_calls = False
+    prepared: list[Message] = []
+    for message in messages:
+        # This loop runs over every message before each request, so it only looks things up.
+        if message.role != "assistant":
+            if not takes_images or message.content.__class__ is NullList:
+                message = _with_plain_content(message, takes_images=takes_images)
+        else:
+            known = message.memo.get(target)
+            message, is_foreign = cast(_Form, known) if known else _for_model(message, target)
+            has_foreign_calls = has_foreign_calls or is_foreign
+        prepared.append(message)
+    if has_foreign_calls and normalize_tool_call_id is not None:
+        prepared = _with_normal_ids(messages, prepared, model, normalize_tool_call_id)
+    return repair(prepared)
 
 
-def _for_model(message: Message, model: Model[Any], ids: _Ids) -> Message:
-    match message.role:
-        case "assistant":
-            if (
-                message.model == model.id
-                and message.provider == model.provider
-                and message.api == model.api
-            ):
-                ids.keep(message)
-                return _for_itself(message)
-            return ids.rewritten(_for_another(message))
-        case "toolResult":
-            return ids.answering(message)
-        case _:
-            return message
+_Form: TypeAlias = "tuple[AssistantMessage, bool]"
+"""An answer as a model gets it, and whether it is another model's with calls in it."""
+
+
+def _for_model(answer: AssistantMessage, target: tuple[str, str, str]) -> _Form:
+    is_own = (answer.provider, answer.api, answer.model) == target
+    made = _for_itself(answer) if is_own else _for_another(answer)
+    has_calls = any(isinstance(block, ToolCall) for block in made.content)
+    answer.memo[target] = found = (made, has_calls and not is_own)
+    return found
 
 
 def _for_itself(answer: AssistantMessage) -> AssistantMessage:
     """An answer for the model that wrote it: all of it but thinking that says nothing."""
-    if all(_is_kept(block) for block in answer.content):
-        return answer
-    return _once(answer, "for itself", lambda: tuple(block for block in answer.content if _is_kept(block)))
+    return _with_content(answer, tuple(block for block in answer.content if _is_kept(block)))
 
 
 def _is_kept(block: TextContent | ThinkingContent | ToolCall) -> bool:
-    # An empty text may still carry reasoning, encrypted in its signature.
+    # Where the text is empty, the signature may hold reasoning in encrypted form.
     return (
         not isinstance(block, ThinkingContent)
         or bool(block.redacted or block.thinking_signature)
@@ -110,12 +120,14 @@ def _is_blank(text: str) -> bool:
 
 
 def _for_another(answer: AssistantMessage) -> AssistantMessage:
-    """An answer for a model that did not write it."""
-    return _once(answer, "for another", lambda: _foreign_content(answer))
-
-
-def _foreign_content(answer: AssistantMessage) -> tuple[TextContent | ThinkingContent | ToolCall, ...]:
-    return tuple(block for block in map(_foreign, answer.content) if block is not None)
+    """An answer for a model that did not write it; the same one for each of these."""
+    known = answer.memo.get(_FOR_ANOTHER)
+    if isinstance(known, AssistantMessage):
+        return known
+    blocks = map(_foreign, answer.content)
+    made = _with_content(answer, tuple(block for block in blocks if block is not None))
+    answer.memo[_FOR_ANOTHER] = made
+    return made
 
 
 def _foreign(
@@ -133,62 +145,69 @@ def _foreign(
             return block.with_(thought_signature=None) if block.thought_signature else block
 
 
-def _once(
-    answer: AssistantMessage,
-    form: str,
-    content: Callable[[], tuple[TextContent | ThinkingContent | ToolCall, ...]],
+def _with_content(
+    answer: AssistantMessage, content: tuple[TextContent | ThinkingContent | ToolCall, ...]
 ) -> AssistantMessage:
-    """The answer with that content, made once; the very answer where that is its content."""
-    known = answer.memo.get(form)
-    if isinstance(known, AssistantMessage):
-        return known
-    changed = content()
-    # By identity: blocks that were left alone are the same objects.
-    same = len(changed) == len(answer.content) and all(map(_is, changed, answer.content))
-    made = answer if same else answer.with_(content=changed)
-    answer.memo[form] = made
-    return made
+    """The answer with that content; the very answer where that is its content already."""
+    same = len(content) == len(answer.content) and all(map(_is, content, answer.content))
+    return answer if same and type(answer.content) is tuple else answer.with_(content=content)
 
 
 def _is(one: object, other: object) -> bool:
     return one is other
 
 
-class _Ids:
-    """Call ids as the model's API takes them, unique, and results that follow their calls."""
+def _with_normal_ids(
+    originals: Sequence[Message],
+    prepared: Sequence[Message],
+    model: Model[Any],
+    normalize: NormalizeToolCallId,
+) -> list[Message]:
+    """The messages with call ids as the model's API takes them, unique, and results that follow them."""
+    ids = _Ids(model, normalize)
+    changed: list[Message] = []
+    for original, message in zip(originals, prepared, strict=True):
+        match message.role:
+            case "assistant":
+                assert original.role == "assistant"
+                changed.append(ids.of_answer(original, message))
+            case "toolResult":
+                changed.append(ids.of_result(message))
+            case _:
+                changed.append(message)
+    return changed
 
-    def __init__(self, model: Model[Any], normalize: NormalizeToolCallId | None) -> None:
+
+class _Ids:
+    """Which id stands for which, up to here in the transcript."""
+
+    def __init__(self, model: Model[Any], normalize: NormalizeToolCallId) -> None:
         self.model = model
         self.normalize = normalize
         self.new_of: dict[str, str] = {}
         self.old_of: dict[str, str] = {}
 
-    def keep(self, answer: AssistantMessage) -> None:
-        if self.normalize is None:
-            return
-        for block in answer.content:
-            if isinstance(block, ToolCall):
-                self.new_of.pop(block.id, None)
-                self.old_of[block.id] = block.id
-
-    def rewritten(self, answer: AssistantMessage) -> AssistantMessage:
-        if self.normalize is None:
-            return answer
-        new_ids = tuple(
-            self.new_id(block.id, answer) for block in answer.content if isinstance(block, ToolCall)
+    def of_answer(self, original: AssistantMessage, answer: AssistantMessage) -> AssistantMessage:
+        """Its calls with new ids; those of the model's own answers are kept."""
+        is_own = original.model == self.model.id and (original.provider, original.api) == (
+            self.model.provider,
+            self.model.api,
         )
-        if not new_ids:
+        old_ids = [block.id for block in answer.content if isinstance(block, ToolCall)]
+        if is_own:
+            for old in old_ids:
+                self.new_of.pop(old, None)
+                self.old_of[old] = old
             return answer
+        new_ids = tuple(self.new_id(old, original) for old in old_ids)
         known = answer.memo.get(new_ids)
         if isinstance(known, AssistantMessage):
             return known
-        made = _with_ids(answer, new_ids)
-        answer.memo[new_ids] = made
+        answer.memo[new_ids] = made = _with_ids(answer, new_ids)
         return made
 
-    def new_id(self, old: str, answer: AssistantMessage) -> str:
-        assert self.normalize is not None
-        new = wanted = self.normalize(old, self.model, answer)
+    def new_id(self, old: str, source: AssistantMessage) -> str:
+        new = wanted = self.normalize(old, self.model, source)
         attempt = 0
         while self.old_of.setdefault(new, old) != old:
             attempt += 1
@@ -196,14 +215,16 @@ class _Ids:
         self.new_of[old] = new
         return new
 
-    def answering(self, result: ToolResultMessage) -> ToolResultMessage:
+    def of_result(self, result: ToolResultMessage) -> ToolResultMessage:
         new = self.new_of.get(result.tool_call_id)
         if new is None or new == result.tool_call_id:
             return result
-        known = result.memo.get(new)
-        if not isinstance(known, ToolResultMessage):
-            known = result.memo[new] = result.with_(tool_call_id=new)
-        return known
+        key = (_ID, new)
+        known = result.memo.get(key)
+        if isinstance(known, ToolResultMessage):
+            return known
+        result.memo[key] = made = result.with_(tool_call_id=new)
+        return made
 
 
 def _told_apart(taken: str, source: str) -> str:
@@ -214,53 +235,40 @@ def _told_apart(taken: str, source: str) -> str:
 
 def _with_ids(answer: AssistantMessage, new_ids: Sequence[str]) -> AssistantMessage:
     rest = iter(new_ids)
-    changed = [
+    content = [
         _with_id(block, next(rest)) if isinstance(block, ToolCall) else block for block in answer.content
     ]
-    if all(map(_is, changed, answer.content)):
-        return answer
-    return answer.with_(content=tuple(changed))
+    return _with_content(answer, tuple(content))
 
 
 def _with_id(call: ToolCall, new: str) -> ToolCall:
     return call if call.id == new else call.with_(id=new)
 
 
-def _without_images(message: Message) -> Message:
+def _with_plain_content(message: Message, *, takes_images: bool) -> Message:
+    """A user message or tool result with nothing in it that the model cannot read; nothing for null."""
     match message:
-        case UserMessage(content=tuple()) if _has_image(message):
-            return _placeheld(message, USER_IMAGE_LEFT_OUT)
-        case ToolResultMessage() if _has_image(message):
-            return _placeheld(message, TOOL_IMAGE_LEFT_OUT)
+        case UserMessage(content=tuple()):
+            placeholder = USER_IMAGE_LEFT_OUT
+        case ToolResultMessage():
+            placeholder = TOOL_IMAGE_LEFT_OUT
         case _:
             return message
-
-
-def _has_image(message: UserMessage | ToolResultMessage) -> bool:
-    return any(isinstance(block, ImageContent) for block in message.content)
-
-
-def _placeheld(message: UserMessage | ToolResultMessage, placeholder: str) -> Message:
-    known = message.memo.get(placeholder)
+    if takes_images or not any(isinstance(block, ImageContent) for block in message.content):
+        return message if type(message.content) is tuple else message.with_(content=())
+    known = message.memo.get(_WITHOUT_IMAGES)
     if isinstance(known, UserMessage | ToolResultMessage):
         return known
-    content: list[TextContent] = []
-    for block in message.content:
-        if isinstance(block, TextContent):
-            content.append(block)
-        elif not content or content[-1].text != placeholder:
-            # One placeholder for a row of images says as much as many.
-            content.append(TextContent(text=placeholder))
-    made = message.with_(content=tuple(content))
-    message.memo[placeholder] = made
+    message.memo[_WITHOUT_IMAGES] = made = message.with_(content=_placeheld(message.content, placeholder))
     return made
 
 
-__all__ = [
-    "NormalizeToolCallId",
-    "Repair",
-    "ThinkingAsText",
-    "answer_text",
-    "hand_off",
-    "transform_messages",
-]
+def _placeheld(content: Iterable[object], placeholder: str) -> tuple[TextContent, ...]:
+    texts: list[TextContent] = []
+    for block in content:
+        if isinstance(block, TextContent):
+            texts.append(block)
+        elif not texts or texts[-1].text != placeholder:
+            # One placeholder for a row of images says as much as many.
+            texts.append(TextContent(text=placeholder))
+    return tuple(texts)

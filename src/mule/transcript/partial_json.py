@@ -91,9 +91,10 @@ def parse_streaming_json(text: str) -> JsonValue:
     >>> parse_streaming_json('{"path": "src/ma')
     {'path': 'src/ma'}
     """
-    quick = _quick_reading(text)
-    if quick is not None:
-        return quick
+    try:
+        return _quick_reading(text)
+    except ValueError:
+        pass
     try:
         return parse_json_with_repair(text)
     except (ValueError, RecursionError):
@@ -113,19 +114,23 @@ def parse_streaming_object(text: str) -> JsonObject:
     return value if isinstance(value, dict) else {}
 
 
-def _quick_reading(text: str) -> dict[str, JsonValue] | list[JsonValue] | None:
+def _quick_reading(text: str) -> JsonValue:
     """What the parser in pydantic makes of the text, where the readings below would say the same.
 
-    It drops a value that is cut inside a literal, a number or an escape, and these do not.
+    Raises:
+        ValueError: they might not: it drops a literal or number that is cut, and reads on over mistakes.
     """
-    word = _LAST_WORD.search(text, max(0, len(text) - 64))
-    if "\\" in text[-12:] or (word and _may_be_literal(word["word"])):
-        return None
     try:
-        value = from_json(text, allow_inf_nan=False, allow_partial="trailing-strings")
-    except ValueError:
-        return None
-    return value if isinstance(value, dict | list) else None
+        return cast(JsonValue, from_json(text, allow_inf_nan=False))  # from_json returns Any
+    except ValueError as problem:
+        if not str(problem).startswith("EOF") or _is_cut_in_a_token(text):
+            raise
+    return cast(JsonValue, from_json(text, allow_inf_nan=False, allow_partial="trailing-strings"))
+
+
+def _is_cut_in_a_token(text: str) -> bool:
+    word = _LAST_WORD.search(text, max(0, len(text) - 64))
+    return "\\" in text[-12:] or (word is not None and _may_be_literal(word["word"]))
 
 
 def _may_be_literal(word: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, cast
 
 from mule.transcript.diagnostics import make_diagnostic
 from mule.transcript.wording import UNANSWERED_TOOL_CALL
@@ -25,6 +25,8 @@ from mule.values.messages import (
 
 RepairKind: TypeAlias = Literal["unanswered_tool_call", "moved_tool_result", "orphaned_tool_result"]
 
+_FAILED: Final = frozenset({"error", "aborted"})
+_CALL_IDS: Final = "call ids"
 _UNANSWERED: Final = (TextContent(text=UNANSWERED_TOOL_CALL),)
 
 
@@ -55,92 +57,90 @@ def repair(messages: Sequence[Message]) -> Repaired:
 
     A system message between a call and its results goes behind them. Repairing twice changes nothing.
     """
-    work = _Repair(tuple(messages))
-    for at, message in enumerate(work.messages):
-        work.take(at, message)
-    work.close()
+    work = _Repair(messages)
+    work.run()
     return Repaired(tuple(work.sent), tuple(work.repairs))
 
 
+def call_ids(answer: AssistantMessage) -> tuple[str, ...]:
+    """The ids of an answer's tool calls, in order; found once for each answer."""
+    known = answer.memo.get(_CALL_IDS)
+    if known is None:
+        known = tuple(block.id for block in answer.content if isinstance(block, ToolCall))
+        answer.memo[_CALL_IDS] = known
+    return cast("tuple[str, ...]", known)
+
+
 class _Repair:
-    def __init__(self, messages: tuple[Message, ...]) -> None:
+    def __init__(self, messages: Sequence[Message]) -> None:
         self.messages = messages
         self.sent: list[Message] = []
         self.repairs: list[Repair] = []
-        # The calls of the last answer that have no result yet. A list, since providers repeat ids.
-        self.open: list[ToolCall] = []
-        self.opened_at: AssistantMessage | None = None
+        # The last answer, and those of its calls that have no result yet. A list: providers repeat ids.
+        self.answer: AssistantMessage | None = None
+        self.open_ids: list[str] = []
         self.held: list[SystemMessage] = []
         self.moved: set[int] = set()
         self.results: dict[str, deque[int]] | None = None
 
-    def take(self, at: int, message: Message) -> None:
-        match message.role:
-            case "toolResult":
-                self.take_result(at, message)
-            case "system":
-                (self.sent if self.opened_at is None else self.held).append(message)
-            case "assistant":
-                self.take_answer(at, message)
-            case _:
+    def run(self) -> None:
+        # Over every message, before each request: what is not rare stands in this loop.
+        for at, message in enumerate(self.messages):
+            if message.role == "toolResult":
+                if message.tool_call_id in self.open_ids:
+                    self.open_ids.remove(message.tool_call_id)
+                    self.sent.append(message)
+                elif at not in self.moved:
+                    orphan = Repair("orphaned_tool_result", message.tool_call_id, message.tool_name)
+                    self.repairs.append(orphan)
+                continue
+            if self.open_ids and message.role == "system":
+                self.held.append(message)
+                continue
+            if self.open_ids or self.held:
                 self.close(at)
-                self.sent.append(message)
+            if message.role == "assistant":
+                if message.stop_reason in _FAILED:
+                    # Half an answer: reasoning without what it led to, calls cut off. APIs refuse it.
+                    continue
+                self.answer = message
+                self.open_ids = list(call_ids(message))
+            self.sent.append(message)
+        self.close(None)
 
-    def take_answer(self, at: int, answer: AssistantMessage) -> None:
-        self.close(at)
-        if answer.stop_reason in ("error", "aborted"):
-            # Half an answer: reasoning without what it led to, calls cut off. APIs refuse it.
-            return
-        self.sent.append(answer)
-        self.open = [block for block in answer.content if isinstance(block, ToolCall)]
-        self.opened_at = answer if self.open else None
-
-    def take_result(self, at: int, result: ToolResultMessage) -> None:
-        for index, call in enumerate(self.open):
-            if call.id == result.tool_call_id:
-                del self.open[index]
-                self.sent.append(result)
-                return
-        if at not in self.moved:
-            self.repairs.append(Repair("orphaned_tool_result", result.tool_call_id, result.tool_name))
-
-    def close(self, at: int | None = None) -> None:
+    def close(self, at: int | None) -> None:
         """Answer what is open, since something else than a result comes next (at `at`; None: the end)."""
-        answer = self.opened_at
-        if answer is None:
-            return
-        for call in self.open:
-            self.sent.append(self.late_result(call, at) or self.unanswered(call, answer))
+        if self.answer is not None:
+            for id_ in self.open_ids:
+                self.sent.append(self.late_result(id_, at) or self.unanswered(id_, self.answer))
         self.sent += self.held
-        self.open, self.opened_at, self.held = [], None, []
+        self.open_ids, self.held = [], []
 
-    def unanswered(self, call: ToolCall, answer: AssistantMessage) -> ToolResultMessage:
-        self.repairs.append(Repair("unanswered_tool_call", call.id, call.name))
+    def unanswered(self, id_: str, answer: AssistantMessage) -> ToolResultMessage:
+        name = next(b.name for b in answer.content if isinstance(b, ToolCall) and b.id == id_)
+        self.repairs.append(Repair("unanswered_tool_call", id_, name))
         return ToolResultMessage(
-            tool_call_id=call.id,
-            tool_name=call.name,
+            tool_call_id=id_,
+            tool_name=name,
             content=_UNANSWERED,
             is_error=True,
             timestamp=answer.timestamp,
         )
 
-    def late_result(self, call: ToolCall, at: int | None) -> ToolResultMessage | None:
+    def late_result(self, id_: str, at: int | None) -> ToolResultMessage | None:
         """The real result of a call where it stands too late: what happened beats a made-up error."""
         if at is None:
             return None
         if self.results is None:
             self.results = _late_results(self.messages, at)
-        late = self.results.get(call.id)
+        late = self.results.get(id_)
         while late and late[0] < at:
             late.popleft()
-        if not late:
+        result = self.messages[late[0]] if late else None
+        if not late or not isinstance(result, ToolResultMessage):
             return None
-        index = late.popleft()
-        result = self.messages[index]
-        if not isinstance(result, ToolResultMessage):
-            return None
-        self.moved.add(index)
-        self.repairs.append(Repair("moved_tool_result", call.id, call.name))
+        self.moved.add(late.popleft())
+        self.repairs.append(Repair("moved_tool_result", id_, result.tool_name))
         return result
 
 

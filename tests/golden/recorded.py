@@ -1,7 +1,7 @@
 """Which golden cases are there, and of which kind is each?
 
-A folder is searched to its bottom, and the kind is told by what a file holds, so that a whole golden folder,
-its `pure` or `providers` alone, or a single API's can be handed.
+A folder is searched to its bottom, and the kind is told by what a file holds, so that a whole golden
+folder, its `pure` or `providers` alone, or a single API's can be handed.
 """
 
 from __future__ import annotations
