@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 
 import anyio
 import pytest
+from hypothesis import HealthCheck, settings
 
 from mule.testing.clock import Backend, virtual_backend
 
@@ -20,6 +21,13 @@ AsyncTest: TypeAlias = Callable[..., Awaitable[None]]
 
 _REAL_PATIENCE_S: Final = 1.0
 """How long the tasks of a `real_io` test may take to end: a socket's other side needs a moment."""
+
+
+# How long an example takes says more about the machine than about us.
+settings.register_profile(
+    "mule", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("mule")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
