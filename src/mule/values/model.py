@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Generic, Literal, TypeAlias
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, ValidatorFunctionWrapHandler, field_validator
 from typing_extensions import TypeVar
 
 from mule.values.base import Number, Value
@@ -252,10 +252,11 @@ class Model(BaseModel, Generic[CompatT]):
     sampling_params: SamplingParams | None = None
     compat: CompatT | None = None
 
-    @field_validator("compat", mode="before")
+    @field_validator("compat", mode="wrap")
     @classmethod
-    def _compat_of_api(cls, value: Any, info: ValidationInfo) -> Any:
+    def _compat_of_api(cls, value: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
         known = COMPAT_OF_API.get(info.data.get("api", ""))
-        if known is None or value is None or isinstance(value, known):
-            return value
-        return known.model_validate(value)
+        if known is None:
+            # Left to itself, pydantic would take the JSON of a host's own API for the first of ours.
+            return value if isinstance(value, Mapping) else read(value)
+        return value if value is None or isinstance(value, known) else known.model_validate(value)
