@@ -109,19 +109,20 @@ def _breach(error: Any) -> Breach:
 
 
 def _validator(schema: JsonObject) -> Validator:
-    from jsonschema import Draft7Validator, Draft202012Validator
+    from jsonschema import Draft7Validator, Draft202012Validator, FormatChecker
     from jsonschema.exceptions import SchemaError
     from jsonschema.validators import validator_for
 
+    any_format = FormatChecker(formats=())  # a pattern need not be one of Python's
     named = validator_for(schema, default=Draft202012Validator)
     try:
-        named.check_schema(dict(schema))
+        named.check_schema(dict(schema), format_checker=any_format)  # type: ignore[call-arg]  # in each class
     except SchemaError as problem:
         if "$schema" in schema:
             raise InvalidSchema(_where(problem.absolute_path, problem.message)) from None
         # Without a name it may be of an older dialect, where `items` could be a list.
         try:
-            Draft7Validator.check_schema(dict(schema))
+            Draft7Validator.check_schema(dict(schema), format_checker=any_format)
         except SchemaError:
             raise InvalidSchema(_where(problem.absolute_path, problem.message)) from None
         named = Draft7Validator
