@@ -60,7 +60,7 @@ class Wire:
 
     @property
     def options(self) -> SimpleStreamOptions:
-        return SimpleStreamOptions(on_payload=self._keep, api_key="sk-real")
+        return SimpleStreamOptions(on_payload=self._keep, api_key="sk-real", max_tokens=64)
 
     def _keep(self, body: JsonObject, _model: object) -> FutureResult[JsonObject | None, MuleError]:
         self.bodies.append(body)
@@ -121,7 +121,7 @@ async def test_an_answer_can_be_cancelled_and_the_server_goes_on(local: LocalMod
         await settle(run(MuleRunInput(model=local.model, stream=local.stream, prompts=(STORY,)), cancel))
 
     assert scope.cancelled_caught
-    assert is_successful(await ask(local, QUESTION))
+    assert is_successful(await ask(local, QUESTION, options=Wire().options))
 
 
 async def test_a_server_that_is_killed_while_it_answers_is_a_failure_that_says_so() -> None:
@@ -144,7 +144,10 @@ async def test_a_server_that_is_killed_while_it_answers_is_a_failure_that_says_s
 
 
 def test_the_command_shows_the_loop(mule: Mule) -> None:
-    said = mule("run", str(QUESTION.content), "--model", "local", "--tool", "cli.tools:weather")
+    said = mule(
+        *("run", str(QUESTION.content), "--model", "local", "--tool", "cli.tools:weather"),
+        *("--max-tokens", "64"),
+    )
 
     assert said.status == 0
     assert said.lines[0] == "> What's the weather in Paris?"

@@ -195,7 +195,7 @@ def test_half_a_surrogate_pair_is_printed_somehow(mule: Mule) -> None:
         (("run", "Hi?", "--model", SPEC + "http://x", "--tool", "cli.tools:none"), "no attribute"),
         (
             ("run", "Hi?", "--model", SPEC + "http://x", "--tool", "cli.tools:not_a_tool"),
-            "an int is neither a tool nor a function",
+            "neither a tool nor a function, but of type int",
         ),
         (
             (
@@ -221,4 +221,5 @@ def test_help_says_what_there_is(mule: Mule) -> None:
     said = mule("run", "--help")
 
     assert said.status == 0
-    assert "openai-completions:MODEL@BASE_URL" in said.out
+    assert "local (the embedded model), or" in " ".join(said.out.split())
+    assert "OPENAI_API_KEY" in said.out

@@ -93,5 +93,5 @@ def load_tool(spec: str) -> MuleTool:
 
 def _as_tool(found: object) -> MuleTool:
     if not callable(found):
-        raise TypeError(f"a {type(found).__name__} is neither a tool nor a function")
+        raise TypeError(f"it is neither a tool nor a function, but of type {type(found).__name__}")
     return tool(found)

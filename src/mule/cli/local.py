@@ -60,6 +60,7 @@ class LocalModel:
 async def local_model() -> AsyncGenerator[LocalModel, None]:
     """Start the embedded model, and stop it when the context is left, however that is.
 
+    Use it in the event loop that started it.
     The server also leaves by itself when this process dies. A request that finds it dead ends in a
     `ModelFailed` that says how it died.
 
