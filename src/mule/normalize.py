@@ -29,9 +29,10 @@ def normalize_model(value: Mapping[str, object] | Model[Any]) -> Result[Model[An
     """
     if isinstance(value, Model):
         return _checked(value)
-    if not isinstance(value, Mapping):
-        return _invalid("model", f"must be an object, not {type(value).__name__}")
-    described = dict(value)
+    given: object = value  # a caller's code may not be type-checked
+    if not isinstance(given, Mapping):
+        return _invalid("model", f"must be an object, not {type(given).__name__}")
+    described = dict(given)
     if "baseUrl" not in described and "base_url" not in described:
         return _invalid("baseUrl", "is missing: where is the API served?")
     if "name" not in described and isinstance(described.get("id"), str):
