@@ -30,7 +30,7 @@ from mule.effect import (
     done,
     run,
 )
-from mule.testing.model import SCRIPTED_MODEL, ScriptedAnswer, ScriptedModel, answer, tool_call_answer
+from mule.testing import SCRIPTED_MODEL, ScriptedAnswer, ScriptedModel, answer, tool_call_answer
 
 ASK = (UserMessage(content="Is the bridge open?", timestamp=1),)
 

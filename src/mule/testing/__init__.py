@@ -1,6 +1,14 @@
-"""Doubles for tests of what is built on `mule`, ours too: virtual time, scripted models and tools."""
+"""Doubles for tests of what is built on `mule`, ours too: time, models, tools, cancels at any moment."""
 
-from mule.testing.clock import AutojumpLoop, run_virtually, virtual_backend, virtual_backends
+from mule.testing.clock import (
+    AutojumpLoop,
+    Backend,
+    BackendName,
+    run_virtually,
+    virtual_backend,
+    virtual_backends,
+)
+from mule.testing.faults import CancelHow, CancelOutcome, cancel_at, sweep
 from mule.testing.model import (
     SCRIPTED_MODEL,
     Scripted,
@@ -27,6 +35,10 @@ from mule.testing.tool import (
 __all__ = [
     "SCRIPTED_MODEL",
     "AutojumpLoop",
+    "Backend",
+    "BackendName",
+    "CancelHow",
+    "CancelOutcome",
     "Fail",
     "Scripted",
     "ScriptedAnswer",
@@ -39,11 +51,13 @@ __all__ = [
     "ToolScript",
     "ToolStep",
     "answer",
+    "cancel_at",
     "error_answer",
     "hang",
     "pause",
     "progress",
     "run_virtually",
+    "sweep",
     "tool_call_answer",
     "virtual_backend",
     "virtual_backends",
