@@ -25,6 +25,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, TypeVarTuple
 import anyio
 
 BackendName: TypeAlias = Literal["asyncio", "trio"]
+"""The event loops that anyio runs on."""
 Backend: TypeAlias = tuple[BackendName, dict[str, Any]]
 """A back end of anyio and its options, as anyio's pytest plugin takes them."""
 
@@ -32,7 +33,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
-class _JumpingSelector(selectors.BaseSelector):
+class JumpingSelector(selectors.BaseSelector):
     """A selector that asks which files are ready and, where none is, moves time in place of waiting."""
 
     def __init__(self, patience_s: float) -> None:
@@ -85,8 +86,8 @@ class AutojumpLoop(asyncio.SelectorEventLoop):
 
     patience_s: ClassVar[float] = 30.0
 
-    def __init__(self) -> None:
-        self._jumping = _JumpingSelector(self.patience_s)
+    def __init__(self, selector: JumpingSelector | None = None) -> None:
+        self._jumping = selector or JumpingSelector(self.patience_s)
         super().__init__(self._jumping)
 
     def time(self) -> float:

@@ -1,20 +1,22 @@
 """Fault injection: cancel a piece of work at its n-th moment, for every n.
 
-A moment is a step of any task: each time that the event loop goes on with something. So `sweep` stops
-the work in every place where a cancellation can reach it, its tools and its clean-up included.
+A moment is a step of any task, each time that the event loop goes on with something, and each time that
+everything waits. So `sweep` stops the work in every place where a cancellation can reach it, its tools and
+its clean-up included.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import selectors
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import anyio
 
-from mule.testing.clock import AutojumpLoop, BackendName
+from mule.testing.clock import AutojumpLoop, BackendName, JumpingSelector
 
 CancelHow: TypeAlias = Literal["scope", "native", "native_twice"]
 """By a cancel scope around the work; by asyncio's own `Task.cancel()`; by two of these in a row."""
@@ -56,13 +58,31 @@ class _Moments:
             self.fired = True
             self.action()
 
+    def just_fired(self) -> bool:
+        return self.seen == self.at and self.fired
+
+
+class _WatchedSelector(JumpingSelector):
+    """Counts each time that everything waits, before time moves."""
+
+    def __init__(self, moments: _Moments, patience_s: float) -> None:
+        self._moments = moments
+        super().__init__(patience_s)
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None or timeout > 0:
+            self._moments.step()
+            if self._moments.just_fired():
+                return super().select(0)  # something can go on now: no time has passed
+        return super().select(timeout)
+
 
 class _SteppedLoop(AutojumpLoop):
     """An asyncio loop in virtual time that counts what it goes on with."""
 
     def __init__(self, moments: _Moments) -> None:
         self._moments = moments
-        super().__init__()
+        super().__init__(_WatchedSelector(moments, self.patience_s))
 
     def call_soon(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:
         def step() -> None:
@@ -118,6 +138,10 @@ def _on_trio(moments: _Moments, work: Callable[[], Awaitable[object]]) -> Cancel
     class Stepper(trio.abc.Instrument):
         def before_task_step(self, task: trio.lowlevel.Task) -> None:
             moments.step()
+
+        def before_io_wait(self, timeout: float) -> None:
+            if timeout > 0:
+                moments.step()
 
     async def main() -> CancelOutcome:
         outcome = await _in_a_scope(moments, work)
