@@ -37,6 +37,7 @@ ToolScript: TypeAlias = str | MuleToolExecutionPart | Fail | Exception | Sequenc
 ToolFunction: TypeAlias = Callable[
     [ToolCall], "ToolScript | Awaitable[ToolScript] | AsyncIterator[ToolStep]"
 ]
+"""What a tool does with a call, decided when it is made; may be async, or an async generator of steps."""
 
 RunEnded: TypeAlias = Literal["running", "finished", "failed", "raised", "cancelled", "closed"]
 """Finished: it gave its result, or all it had. Closed: its reader left before that."""

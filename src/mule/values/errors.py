@@ -35,6 +35,7 @@ Ending: TypeAlias = Literal[
 RejectionKind: TypeAlias = Literal[
     "unknown_tool", "invalid_arguments", "not_authorized", "needs_approval", "unavailable"
 ]
+"""Why a call was refused before it ran."""
 
 
 _NOT_FOR_JOURNALS = frozenset(
@@ -165,6 +166,7 @@ Reason: TypeAlias = (
     | SchemaMismatch
     | Defect
 )
+"""Why it went wrong: a closed union, so that `match` can be exhaustive. `type` is the tag."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,9 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 
 if TYPE_CHECKING:
     JsonValue: TypeAlias = "None | bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue]"
+    """Plain JSON data."""
     JsonObject: TypeAlias = Mapping[str, JsonValue]
+    """A JSON object."""
 else:
     # What pydantic checks at run time: the outer shape. The leaves came out of a JSON parser, and
     # walking them again for every message would cost more than it could find.

@@ -135,6 +135,7 @@ class ToolResultMessage(Value):
 
 
 Message: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolResultMessage
+"""One entry of a transcript; `role` is the tag."""
 TaggedMessage: TypeAlias = Annotated[Message, Field(discriminator="role")]
 """`Message`, for pydantic: the role decides, so an error names the right type."""
 

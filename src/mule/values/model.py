@@ -23,19 +23,28 @@ KnownApi: TypeAlias = Literal[
     "google-vertex",
     "pi-messages",
 ]
+"""The wire protocols that `mule` brings an adapter for."""
 Api: TypeAlias = KnownApi | str
 """The wire protocol of a model: one of the ten, or the name under which a host registered its own."""
 ProviderId: TypeAlias = str
 ToolChoice: TypeAlias = Literal["auto", "none"]
+"""Whether the model may call tools: as it likes, or none."""
 ThinkingLevel: TypeAlias = Literal["minimal", "low", "medium", "high", "xhigh", "max"]
+"""How much a model should think, for a model that does."""
 ModelThinkingLevel: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max"]
+"""How much a model should think; "off" is not at all."""
 ThinkingLevelMap: TypeAlias = Mapping[ModelThinkingLevel, str | None]
 """A model's own word for a level; None marks a level that it has not."""
 CacheRetention: TypeAlias = Literal["none", "short", "long"]
+"""How long a provider should keep a prompt; each provider has its own times for short and long."""
 Transport: TypeAlias = Literal["sse", "websocket", "websocket-cached", "auto"]
+"""How a request travels, where an API knows more than one way."""
 SessionAffinityFormat: TypeAlias = Literal["openai", "openai-nosession", "openrouter"]
+"""The form of the header that keeps the requests of a session on one server."""
 SamplingParams: TypeAlias = JsonObject
+"""Fields for the request body, named as the endpoint names them."""
 SamplingParamsByThinkingLevel: TypeAlias = Mapping[ModelThinkingLevel, SamplingParams]
+"""Other sampling for other levels of thinking."""
 ThinkingFormat: TypeAlias = Literal[
     "openai",
     "openrouter",
@@ -204,6 +213,7 @@ Compat: TypeAlias = (
     | BedrockCompat
     | MistralConversationsCompat
 )
+"""What an endpoint is like, for each API that has such a description."""
 
 COMPAT_OF_API: Mapping[str, type[Compat]] = {
     "openai-completions": OpenAICompletionsCompat,

@@ -12,6 +12,7 @@ ProviderValue: TypeAlias = (
     "None | bool | int | float | str | bytes | AbortSignal"
     " | Sequence[ProviderValue] | Mapping[str, ProviderValue]"
 )
+"""One value of such data."""
 ProviderData: TypeAlias = "Mapping[str, ProviderValue]"
 """Plain data from or for a provider: JSON, and what stands beside it in memory."""
 

@@ -17,6 +17,7 @@ from mule.values.tools import MuleToolProgress, MuleToolResult
 from mule.values.usage import NO_USAGE, Usage
 
 MuleIdentityKind: TypeAlias = Literal["run", "turn", "message", "tool"]
+"""What an identity names; "tool" is one call of a tool."""
 Ended: TypeAlias = Literal["answered", "terminated", "stopped", "deferred", "needs_approval"]
 """How a run ended: the model had nothing more to ask; every result of a batch said terminate;
 `should_stop_after_turn` said so; the provider answers later; a person must decide."""
@@ -91,6 +92,7 @@ class Settled(Record):
 
 
 MuleToolCheckpoint: TypeAlias = Started | Settled
+"""What a host persists of a call so that the run can be resumed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +118,7 @@ class RetryPolicy(Record):
 
 
 PI_CODING_AGENT_RETRY_DEFAULTS = RetryPolicy(max_retries=3, base_delay_ms=2_000, max_agent_delay_ms=60_000)
+"""What Pi's coding agent retries: three times, after 2, 4 and 8 seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,6 +296,7 @@ AnyEvent: TypeAlias = (
 """The events of a run whose transcript holds messages of type M."""
 
 MuleEvent: TypeAlias = AnyEvent[Message]
+"""Everything that a listener is told; `type` is the tag."""
 
 EVENT_TYPES: Mapping[str, type[Any]] = {
     cls.type: cls

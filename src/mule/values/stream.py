@@ -217,6 +217,7 @@ GrowthEvent: TypeAlias = (
 """The events of an answer that is still growing: each has a `partial`."""
 
 AssistantMessageEvent: TypeAlias = GrowthEvent | AssistantDone | AssistantError
+"""One event of a streamed answer; `type` is the tag."""
 
 _read = tagged_reader(get_args(AssistantMessageEvent))
 

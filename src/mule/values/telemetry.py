@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias, TypeVar
 
 AttributeValue: TypeAlias = str | int | float | bool | Sequence[str] | Sequence[float] | Sequence[bool]
+"""What an attribute of a span may be; a sequence holds one kind of item."""
 SpanAttributes: TypeAlias = Mapping[str, AttributeValue | None]
+"""Attributes of a span by name; None leaves one out."""
 
 T = TypeVar("T")
 

@@ -16,7 +16,9 @@ from mule.values.record import Record
 from mule.values.usage import Usage
 
 GrammarFormat: TypeAlias = Literal["openai_lark", "openai_regex"]
+"""The languages in which a grammar may be written."""
 GrammarVariants: TypeAlias = Mapping[GrammarFormat, str]
+"""The same grammar in one or more languages; the provider takes the one it knows."""
 
 
 class JsonSchemaSampling(Value):
@@ -39,6 +41,7 @@ class GrammarSampling(Value):
 ConstrainedSamplingConfig: TypeAlias = Annotated[
     JsonSchemaSampling | GrammarSampling, Field(discriminator="type")
 ]
+"""How the provider should hold the arguments of a tool to a form."""
 
 SchemaT = TypeVar("SchemaT", default=JsonObject)
 
@@ -121,3 +124,4 @@ class MuleToolResult(Record):
 
 
 MuleToolExecutionPart: TypeAlias = MuleToolProgress | MuleToolResult
+"""What a running tool gives: any number of progress parts, then one result."""
