@@ -53,14 +53,20 @@ class Scene:
     slow_listener: bool = False
     slow_events: frozenset[str] = frozenset()
     heard: list[MuleEvent] = field(default_factory=list)
+    dealt_with: list[str] = field(default_factory=list)
     marks: list[str] = field(default_factory=list)
 
     def listen(self, event: MuleEvent) -> FutureResult[None, MuleError]:
-        """Keep the event; where the scene is about the listener, take some time over it."""
+        """Keep the event; take some time over the last, and where the scene is about the listener."""
         self.heard.append(event)
-        if self.slow_listener or event.type in self.slow_events:
-            return future(pause)
+        if self.slow_listener or event.type in self.slow_events or event.type == "run_end":
+            return future(lambda: self._deal_with(event))
+        self.dealt_with.append(event.type)
         return done
+
+    async def _deal_with(self, event: MuleEvent) -> None:
+        await pause()
+        self.dealt_with.append(event.type)
 
     async def perform(self) -> object:
         """Run it. The value is what `run` gives."""

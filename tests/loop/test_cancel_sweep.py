@@ -54,7 +54,9 @@ def _check(outcome: CancelOutcome, scene: Scene) -> None:
     assert [event.sequence for event in scene.heard] == list(range(len(scene.heard)))
     if outcome.ended == "cancelled":
         # A cancel that comes while the listener has the last event finds a run that is over.
-        assert scene.ends == ["cancelled"] or kinds[-1] == "run_end", at
+        assert scene.ends == ["cancelled"] or scene.dealt_with[-1] != "run_end", at
+        if scene.ends == ["cancelled"]:
+            assert scene.dealt_with[-1] == "run_end", f"{at}: the listener was cut short on the last event"
     else:
         assert scene.ends != ["cancelled"], f"{at}: a run that gave a value said it was cancelled"
     assert all(stream.closed for stream in scene.model.streams), f"{at}: a stream was left open"
