@@ -88,13 +88,13 @@ def test_what_is_listed_is_there_once_and_in_order(module: Any) -> None:
 
 @pytest.mark.parametrize("module", PUBLIC)
 def test_what_is_there_is_listed(module: Any) -> None:
-    imported = {
-        alias.asname or alias.name
-        for node in ast.parse(inspect.getsource(module)).body
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mule")
-        for alias in node.names
-    }
+    imported = {alias.asname or alias.name for node in imports_of(module) for alias in node.names}
     assert imported <= set(module.__all__)
+
+
+def test_a_name_is_loaded_from_where_the_type_checkers_look_for_it() -> None:
+    shown = {alias.name: node.module for node in imports_of(mule.effect) for alias in node.names}
+    assert mule.effect._HOME == shown
 
 
 @pytest.mark.parametrize("module", PUBLIC)
@@ -152,12 +152,22 @@ def is_explained(module: Any, name: str) -> bool:
 
 def defining(module: Any, name: str) -> tuple[str, str]:
     """Where a name comes from: through every re-export to the module that assigns it."""
-    for node in ast.parse(inspect.getsource(module)).body:
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mule"):
-            for alias in node.names:
-                if (alias.asname or alias.name) == name:
-                    return defining(importlib.import_module(node.module or ""), alias.name)
+    for node in imports_of(module):
+        for alias in node.names:
+            if (alias.asname or alias.name) == name:
+                return defining(importlib.import_module(node.module or ""), alias.name)
     return module.__name__, name
+
+
+def imports_of(module: Any) -> list[ast.ImportFrom]:
+    """The imports from `mule` at the top of a module, those for type checkers included."""
+    body = ast.parse(inspect.getsource(module)).body
+    guarded = [inner for node in body if isinstance(node, ast.If) for inner in node.body]
+    return [
+        node
+        for node in (*body, *guarded)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mule")
+    ]
 
 
 @cache

@@ -50,6 +50,7 @@ class Value(PydanticModel):
         validate_by_name=True,
         validate_by_alias=True,
         protected_namespaces=(),
+        defer_build=True,
     )
 
     _written_defaults: ClassVar[frozenset[str]] = frozenset()
