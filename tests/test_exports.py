@@ -94,7 +94,7 @@ def test_what_is_there_is_listed(module: Any) -> None:
 
 def test_a_name_is_loaded_from_where_the_type_checkers_look_for_it() -> None:
     shown = {alias.name: node.module for node in imports_of(mule.effect) for alias in node.names}
-    assert mule.effect._HOME == shown
+    assert shown == mule.effect._HOME
 
 
 @pytest.mark.parametrize("module", PUBLIC)
