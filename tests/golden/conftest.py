@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from golden.recorded import BUILT_IN, GoldenCase, read_cases
 from golden.deviations import is_needed, read_deviations
+from golden.recorded import BUILT_IN, GoldenCase, read_cases
 
 _KINDS = {"pure_case": ("pure",), "async_case": ("loop", "providers")}
 _CASES = pytest.StashKey[list[GoldenCase]]()

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from golden.recorded import GoldenCase, Kind
 from golden.compare import Case
+from golden.recorded import GoldenCase, Kind
 
 _MODULES: dict[Kind, str] = {
     "pure": "golden.pure_deviations",

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from golden.recorded import BUILT_IN, GoldenCase, read_cases
 from golden.deviations import Deviation, expected_of_mule, is_needed, read_deviations, unused
+from golden.recorded import BUILT_IN, GoldenCase, read_cases
 
 
 def test_every_entry_is_about_a_case_we_have_or_a_kind_it_names() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from golden import pure_cases
-from golden.recorded import GoldenCase
 from golden.compare import Case, Difference, report
 from golden.deviations import expected_of_mule, read_deviations
+from golden.recorded import GoldenCase
 from golden.texts import with_our_texts
 
 

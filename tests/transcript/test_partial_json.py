@@ -75,9 +75,9 @@ def test_the_quick_reading_says_what_the_lenient_one_says(drawn: tuple[dict[str,
     text = drawn[1]
     try:
         quick = partial_json._quick_reading(text)
-    except ValueError:
+    except (ValueError, TypeError):
         return
-    slow = partial_json._Lenient(text.strip()).value()
+    slow = partial_json._Lenient(text.strip(partial_json._TRIMMED)).value()
     assert json.dumps(quick) == json.dumps(slow)
 
 

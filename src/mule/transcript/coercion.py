@@ -109,7 +109,8 @@ def _is_of(value: Plain, type_: str) -> bool:
         case "number":
             return isinstance(value, int | float) and not isinstance(value, bool)
         case "integer":
-            return _is_of(value, "number") and float(value).is_integer()  # type: ignore[arg-type]  # a number
+            is_whole_float = isinstance(value, float) and value.is_integer()
+            return is_whole_float or (isinstance(value, int) and not isinstance(value, bool))
         case "string":
             return isinstance(value, str)
         case "array":

@@ -15,6 +15,9 @@ _DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,4000}")
 _RADIX: Final = re.compile(r"0(?:[xX][0-9a-fA-F]+|[oO][0-7]+|[bB][01]+)")
 
+_BEYOND: Final = 1 << 1024
+"""Whole numbers from here on are no numbers to JavaScript. Python refuses to write very long ones."""
+
 
 def read_number(text: str) -> Number | None:
     """The finite number that a text spells, None where it spells none.
@@ -44,8 +47,10 @@ def number_text(value: Number) -> str:
     >>> number_text(1.0), number_text(1e21), number_text(1e16), number_text(1e-7), number_text(0.00001)
     ('1', '1e+21', '10000000000000000', '1e-7', '0.00001')
     """
-    if isinstance(value, int):
+    if isinstance(value, int) and abs(value) < _BEYOND:
         return str(value)
+    if isinstance(value, int):
+        value = float("inf") if value > 0 else float("-inf")
     if value - value != 0:
         return "NaN" if value != value else ("Infinity" if value > 0 else "-Infinity")
     sign = "-" if value < 0 else ""

@@ -93,7 +93,7 @@ def parse_streaming_json(text: str) -> JsonValue:
     """
     try:
         return _quick_reading(text)
-    except ValueError:
+    except (ValueError, TypeError):  # the latter for half surrogates
         pass
     try:
         return parse_json_with_repair(text)
@@ -125,7 +125,9 @@ def _quick_reading(text: str) -> JsonValue:
     except ValueError as problem:
         if not str(problem).startswith("EOF") or _is_cut_in_a_token(text):
             raise
-    return cast(JsonValue, from_json(text, allow_inf_nan=False, allow_partial="trailing-strings"))
+    # A blank at the end of a string that is still open is lost, as in the lenient reading.
+    trimmed = text.strip(_TRIMMED)
+    return cast(JsonValue, from_json(trimmed, allow_inf_nan=False, allow_partial="trailing-strings"))
 
 
 def _is_cut_in_a_token(text: str) -> bool:
@@ -244,13 +246,12 @@ class _Lenient:
         else:
             while end < len(text) and text[end] not in ",]}":
                 end += 1
+        self.at = end  # even where it is none: that is how far the text is skipped
         try:
-            value = _loaded(text[start:end])
+            return _loaded(text[start:end])
         except _Unreadable:
             # Perhaps cut in its exponent.
-            value = _loaded(text[start : max(start, text.rfind("e"))])
-        self.at = end
-        return value
+            return _loaded(text[start : max(start, text.rfind("e"))])
 
 
 def _text(quoted: str) -> str:

@@ -100,7 +100,7 @@ def _says_all(message: SystemMessage) -> bool:
     return (
         isinstance(message.content, str)
         and (message.sections is None or (bool(message.sections) and None not in message.sections.values()))
-        and not message.tools_removed
+        and message.tools_removed is None
         and (
             message.tools_added is None
             or 0 < len({t.name for t in message.tools_added}) == len(message.tools_added)
