@@ -151,8 +151,8 @@ class Call:
 
     @property
     def events_json(self) -> list[JsonObject]:
-        """The events as Pi's JSON."""
-        return [event.to_json() for event in self.events]
+        """The events as Pi's JSON, less what no two calls share: the time stamp, and ids that we made up."""
+        return [_timeless(event.to_json()) for event in self.events]
 
     @property
     def result(self) -> AssistantMessage:
@@ -175,6 +175,21 @@ class Call:
     def text(self) -> str:
         """All text of the answer."""
         return "".join(block.text for block in self.result.content if block.type == "text")
+
+
+_MADE_UP_ID = re.compile(r"call_mule_[0-9a-f]+")
+
+
+def _timeless(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {
+            key: "made up"
+            if key == "id" and isinstance(item, str) and _MADE_UP_ID.fullmatch(item)
+            else _timeless(item)
+            for key, item in value.items()
+            if not (key == "timestamp" and "role" in value)
+        }
+    return [_timeless(item) for item in value] if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, slots=True)

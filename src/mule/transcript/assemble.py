@@ -55,6 +55,9 @@ class AnswerBuilder:
 
     Blocks may grow side by side, in any order. What is told between two events shows from the next
     event on, so a partial message never changes once its event is out.
+
+    Args:
+        timestamp: of the request, in ms since the epoch.
     """
 
     __slots__ = ("_blocks", "_fields", "_memo", "revision")
@@ -105,7 +108,7 @@ class AnswerBuilder:
             return memo[1]
         content = tuple(block.at(revision) for block in self._blocks if block.started.revision <= revision)
         fields = {**self._fields.at(revision), "content": content, "stop_reason": "pending"}
-        message = AssistantMessage.model_validate(fields)
+        message = AssistantMessage(**fields)
         self._memo = revision, message
         return message
 
@@ -140,7 +143,7 @@ class AnswerBuilder:
 
     def _message(self, fields: Mapping[str, str]) -> AssistantMessage:
         content = tuple(block.whole() for block in self._blocks)
-        return AssistantMessage.model_validate({**self._fields.last(), "content": content, **fields})
+        return AssistantMessage(**{**self._fields.last(), "content": content, **fields})
 
 
 class TextBuilder:
@@ -288,7 +291,7 @@ class ToolCallBuilder:
         if arguments is None:
             call = self.whole()
         else:
-            call = ToolCall.model_validate({**self._growth.fields.last(), "arguments": arguments})
+            call = ToolCall(**self._growth.fields.last(), arguments=arguments)
         revision = self._builder.next_revision()
         self._growth.end(revision, call)
         return ToolCallEnd(self.index, call, self._builder, revision)
@@ -319,19 +322,19 @@ class ToolCallBuilder:
             return self._growth.ended
         arguments, error = read_tool_arguments(self.text)
         told = {} if error is None else {"arguments_error": error}
-        return ToolCall.model_validate({**self._growth.fields.last(), "arguments": arguments, **told})
+        return ToolCall(**{**self._growth.fields.last(), "arguments": arguments, **told})
 
 
 def _read_text(text: str, fields: Mapping[str, Any]) -> TextContent:
-    return TextContent.model_validate({"text": text, **fields}) if fields else TextContent(text=text)
+    return TextContent(text=text, **fields)
 
 
 def _read_thinking(text: str, fields: Mapping[str, Any]) -> ThinkingContent:
-    return ThinkingContent.model_validate({"thinking": text, **fields})
+    return ThinkingContent(thinking=text, **fields)
 
 
 def _read_call(text: str, fields: Mapping[str, Any]) -> ToolCall:
-    return ToolCall.model_validate({**fields, "arguments": parse_streaming_object(text)})
+    return ToolCall(**fields, arguments=parse_streaming_object(text))
 
 
 def read_tool_arguments(text: str) -> tuple[JsonObject, str | None]:
