@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
-from mule.transcript.numbers import number_text, read_number
+from mule.transcript.js_numbers import number_text, read_number
 from mule.transcript.schemas import CompiledSchema
 from mule.values.jsontext import JsonObject, JsonValue
 

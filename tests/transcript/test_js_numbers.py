@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mule.transcript.numbers import number_text, read_number
+from mule.transcript.js_numbers import number_text, read_number
 
 
 @pytest.mark.parametrize(
