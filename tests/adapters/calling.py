@@ -151,7 +151,7 @@ class Call:
 
     @property
     def events_json(self) -> list[JsonObject]:
-        """The events as Pi's JSON, less what no two calls share: the time stamp, and ids that we made up."""
+        """The events as Pi's JSON, less what no two calls share: time stamps, and ids that we made up."""
         return [_timeless(event.to_json()) for event in self.events]
 
     @property
@@ -181,14 +181,11 @@ _MADE_UP_ID = re.compile(r"call_mule_[0-9a-f]+")
 
 
 def _timeless(value: Any) -> Any:
+    if isinstance(value, str):
+        return _MADE_UP_ID.sub("made up", value)
     if isinstance(value, Mapping):
-        return {
-            key: "made up"
-            if key == "id" and isinstance(item, str) and _MADE_UP_ID.fullmatch(item)
-            else _timeless(item)
-            for key, item in value.items()
-            if not (key == "timestamp" and "role" in value)
-        }
+        kept = [key for key in value if not (key == "timestamp" and "role" in value)]
+        return {key: _timeless(value[key]) for key in kept}
     return [_timeless(item) for item in value] if isinstance(value, list) else value
 
 

@@ -180,7 +180,7 @@ BAD: Final[Mapping[str, Bad]] = {
     "200 with a page": Bad(
         answer=Answer(headers=HTML, body=[b"<!doctype html><title>Log in to Pond</title>"]),
         endings=("malformed",),
-        says=("<!doctype html>",),
+        says=("HTML", "Log in to Pond"),
         retry=False,
         status=200,
     ),

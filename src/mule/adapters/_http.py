@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import ssl
 import time
+import zlib
 from collections.abc import AsyncIterable, AsyncIterator, Callable
 from contextlib import suppress
 from functools import cache
@@ -19,6 +20,7 @@ import anyio
 import httpx
 
 from mule.adapters._failing import CallFailed, aborted, failure_of_rejection, rejection_of
+from mule.adapters._network import broken, host_of, unreachable, words_of
 from mule.adapters._request import Request
 from mule.transcript.request_retry import AskedTooLong, GiveUp, plan_request_retry
 from mule.values.provider import ProviderRejection
@@ -28,6 +30,8 @@ from mule.waiting import protected
 
 DEFAULT_TIMEOUT_MS: Final = 600_000
 """Longest wait for response headers, as in the providers' own clients."""
+_TIMEOUT: Final = httpx.Timeout(None, connect=15.0)
+"""A connection and its handshake take no time at all, or never come about."""
 
 _REFUSAL_TIMEOUT_S: Final = 5.0
 """Longest wait for the body of a refusal: its status says the most already."""
@@ -50,9 +54,9 @@ def new_client() -> httpx.AsyncClient:
     try:
         # httpcore loses connections for good once requests queue for one (encode/httpcore#1093).
         limits = httpx.Limits(max_connections=None)
-        return httpx.AsyncClient(verify=_ssl_context(), timeout=None, limits=limits)
+        return httpx.AsyncClient(verify=_ssl_context(), timeout=_TIMEOUT, limits=limits)
     except (ImportError, ValueError, OSError) as exc:
-        text = f"No HTTP client could be made: {_words(exc)}."
+        text = f"No HTTP client could be made: {words_of(exc)}."
         raise CallFailed("invalid_request", text, is_final=True) from exc
 
 
@@ -76,6 +80,7 @@ class HttpCall:
         self._response: httpx.Response | None = None
         self._pieces: AsyncIterator[bytes] | None = None
         self._ended = False
+        self._inflate: Callable[[bytes], bytes] | None = None
         self._wait: _Wait | None = None
         self.status: int | None = None
         """Of the answer that is read."""
@@ -114,15 +119,17 @@ class HttpCall:
             return None
         try:
             if self._signal is None:
-                return await pieces.__anext__()
-            return await self._read_abortably(pieces, self._signal)
+                piece = await pieces.__anext__()
+            else:
+                piece = await self._read_abortably(pieces, self._signal)
+            return piece if self._inflate is None else self._inflate(piece)
         except StopAsyncIteration:
             self._ended = True
             return None
         except CallFailed:
             raise
         except Exception as exc:
-            raise _broken(exc) from exc
+            raise broken(exc) from exc
 
     async def interrupt(self) -> None:
         """From another task: whatever is waited for ends at once."""
@@ -153,14 +160,14 @@ class HttpCall:
         headers.update(request.headers)
         # As bytes, since httpx encodes header texts as ASCII.
         encoded = [(name.encode("ascii"), value.encode("latin-1")) for name, value in headers.items()]
-        own = client.timeout != _HTTPX_DEFAULT_TIMEOUT  # the default is nobody's choice
-        timeout: Any = httpx.USE_CLIENT_DEFAULT if own else None
+        chosen = client.timeout != _HTTPX_DEFAULT_TIMEOUT  # the default is nobody's choice
+        timeout: Any = httpx.USE_CLIENT_DEFAULT if chosen else _TIMEOUT
         try:
             return client.build_request(
                 request.method, request.url, headers=encoded, content=request.body, timeout=timeout
             )
         except (httpx.InvalidURL, ValueError) as exc:
-            text = f"The base URL of the model cannot be used: {_words(exc)}."
+            text = f"The base URL of the model cannot be used: {words_of(exc)}."
             raise CallFailed("invalid_request", text, is_final=True) from exc
 
     async def _attempt(self, client: httpx.AsyncClient, request: httpx.Request) -> CallFailed | None:
@@ -168,12 +175,15 @@ class HttpCall:
             response = await self._send(client, request)
         except CallFailed as failure:
             return failure
-        self._response = response
+        self._response, self._ended = response, False
+        # `aiter_bytes` is the same through three more generators, some of which an error leaves behind.
+        # The stream of an AsyncClient is never a synchronous one.
+        self._pieces = aiter(cast("AsyncIterable[bytes]", response.stream))
         headers = {name.lower(): value for name, value in response.headers.items()}
+        self._inflate = _inflater(headers.get("content-encoding", ""))
         recorder = self._options.status_recorder
         if 200 <= response.status_code < 300:
             self.status, self.headers = response.status_code, headers
-            self._pieces, self._ended = _pieces_of(response), False
             if recorder is not None:
                 recorder.saw(response.status_code, headers)
             return None
@@ -189,12 +199,11 @@ class HttpCall:
             try:
                 return await client.send(request, stream=True)
             except Exception as exc:
-                raise _unreachable(exc, _host(request)) from exc
+                raise unreachable(exc, host_of(request)) from exc
         _check(self._signal)
-        raise CallFailed("stalled", f"No answer from {_host(request)} within {limit_ms:g} ms: timed out.")
+        raise CallFailed("stalled", f"No answer from {host_of(request)} within {limit_ms:g} ms: timed out.")
 
     async def _read_rejection(self, response: httpx.Response, headers: dict[str, str]) -> ProviderRejection:
-        self._pieces, self._ended = _pieces_of(response), False
         read = b""
         with anyio.move_on_after(_REFUSAL_TIMEOUT_S), suppress(CallFailed):
             while len(read) < _REFUSAL_BYTES and (piece := await self.read()) is not None:
@@ -306,20 +315,29 @@ def _client_for(fetch: FetchFunction | None) -> httpx.AsyncClient:
         return new_client()
     if not isinstance(fetch, httpx.AsyncClient):
         # Never closed, since that would close the transport, which is the host's.
-        return httpx.AsyncClient(transport=fetch, timeout=None, trust_env=False)
+        return httpx.AsyncClient(transport=fetch, timeout=_TIMEOUT, trust_env=False)
     if fetch.is_closed:
         raise CallFailed("invalid_request", "The httpx client given as `fetch` is closed.", is_final=True)
     return fetch
 
 
-def _pieces_of(response: httpx.Response) -> AsyncIterator[bytes]:
-    encoding = response.headers.get("content-encoding", "").strip().lower()
-    if encoding in ("", "identity"):
-        # `aiter_bytes` is the same through three more generators.
-        return aiter(
-            cast("AsyncIterable[bytes]", response.stream)
-        )  # of an AsyncClient, so never a sync one
-    return response.aiter_bytes()
+def _inflater(encoding: str) -> Callable[[bytes], bytes] | None:
+    """Undoes the compression of a body that we asked not to compress."""
+    names = [name.strip().lower() for name in encoding.split(",") if name.strip()]
+    names = [name for name in names if name != "identity"]
+    if not names:
+        return None
+    if names not in (["gzip"], ["x-gzip"], ["deflate"]):
+        return _cannot_inflate(encoding)
+    inflater = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)  # by its header, gzip or zlib
+    return inflater.decompress
+
+
+def _cannot_inflate(encoding: str) -> Callable[[bytes], bytes]:
+    def refuse(_piece: bytes) -> bytes:
+        raise CallFailed("malformed", f"The answer is compressed as {encoding}, which was not asked for.")
+
+    return refuse
 
 
 async def _unwind(pieces: AsyncIterator[bytes]) -> None:
@@ -349,51 +367,3 @@ async def _hang_up(response: httpx.Response) -> None:
         if closable is not None and hasattr(closable, "aclose"):
             with suppress(Exception):
                 await closable.aclose()
-
-
-# --- what went wrong
-
-
-def _host(request: httpx.Request) -> str:
-    return request.url.netloc.decode("ascii", "replace").rpartition("@")[2]
-
-
-def _words(exc: BaseException) -> str:
-    """An exception in words: its type, since httpx's timeouts often have no text, and its text."""
-    text = str(exc).strip()
-    return f"{text} ({type(exc).__name__})" if text else type(exc).__name__
-
-
-def _unreachable(exc: Exception, host: str) -> CallFailed:
-    """Why no answer came."""
-    words = _words(exc)
-    if "certificate" in words.lower():
-        text = (
-            f"The certificate of {host} is not trusted: {words}. Name the authority's certificate in"
-            " SSL_CERT_FILE, or give a client that trusts it as `fetch`."
-        )
-        return CallFailed("network", text, is_final=True)
-    match exc:
-        case httpx.TimeoutException():
-            return CallFailed("stalled", f"No answer from {host}: timed out: {words}.")
-        case httpx.ProxyError():
-            return CallFailed("network", f"The proxy on the way to {host} failed: {words}.")
-        case httpx.UnsupportedProtocol() | httpx.LocalProtocolError() | httpx.InvalidURL():
-            return CallFailed(
-                "invalid_request", f"No request to {host} can be made: {words}.", is_final=True
-            )
-        case httpx.ConnectError():
-            text = f"No connection to {host}: {words}. Is the server running, and the base URL right?"
-            return CallFailed("network", text)
-        case _:
-            return CallFailed("network", f"The connection to {host} was lost: {words}.")
-
-
-def _broken(exc: Exception) -> CallFailed:
-    """Why an answer stopped coming."""
-    words = _words(exc)
-    if isinstance(exc, httpx.TimeoutException):
-        return CallFailed("stalled", f"The answer stopped coming: timed out: {words}.")
-    if isinstance(exc, httpx.DecodingError):
-        return CallFailed("network", f"The answer arrived damaged: {words}.")
-    return CallFailed("network", f"The connection was lost in the middle of the answer: {words}.")

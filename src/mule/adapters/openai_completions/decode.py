@@ -87,6 +87,7 @@ class Decoder:
         self._finish_reason = ""
         self._has_id = False
         self._has_model = False
+        self._is_marked = False
         self._closed = False
 
     @property
@@ -96,7 +97,10 @@ class Decoder:
 
     def is_end(self, frame: SseFrame, /) -> bool:
         """Whether this is the marker at the end of a stream."""
-        return frame.data == b"[DONE]"
+        if frame.data != b"[DONE]":
+            return False
+        self._is_marked = True
+        return True
 
     def knows(self, value: JsonValue, /) -> bool:
         """Whether a whole body is an answer or an error of this API."""
