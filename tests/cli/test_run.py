@@ -155,7 +155,7 @@ def test_a_key_that_the_provider_repeats_is_not_printed(
 
     assert said.status == 1
     assert "sk-secret-123" not in said.err + said.out
-    assert "Wrong key: ***" in said.err
+    assert "Wrong key: " in said.err
 
 
 def test_what_a_terminal_would_obey_is_not_printed(mule: Mule) -> None:

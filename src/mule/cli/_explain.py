@@ -43,11 +43,9 @@ def exit_status(error: MuleError) -> int:
             return FAILED
 
 
-def explain(error: MuleError, secret: str) -> str:
-    """The error and what to do about it, in one line without control characters or the secret."""
+def explain(error: MuleError) -> str:
+    """The error and what to do about it, in one line without control characters."""
     text = " ".join(_explained(error).split())
-    if secret:
-        text = text.replace(secret, "***")
     shown = "".join(character for character in text if character.isprintable())
     return shown if len(shown) <= _MAX_LINE else f"{shown[:_MAX_LINE]}..."
 
@@ -69,8 +67,7 @@ def _explained(error: MuleError) -> str:
 
 def _model_failed(failed: ModelFailed) -> str:
     text = failed.message.error_message or f"the model call ended ({failed.ending})"
-    status = "" if failed.status in (None, 200) else f" (HTTP {failed.status})"
     advice = None if failed.message.provider == "local" else _ADVICE.get(failed.ending)
     if advice is not None and failed.retry_after_ms is not None:
         advice = f"wait {failed.retry_after_ms / 1000:g} s, then ask again"
-    return f"{text}{status}" + ("" if advice is None else f"; {advice}")
+    return text if advice is None else f"{text}; {advice}"

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from mule.adapters.openai_completions import OpenAICompletionsOptions
+from mule.adapters.openai_completions.options import OpenAICompletionsOptions, own_options
 from mule.adapters.registry import stream_model
 from mule.cli._child import Child, serving
 from mule.ports import AssistantMessageEventStream, MuleStreamFunction
@@ -26,7 +26,7 @@ from mule.transcript.tooling import current_tools, normalize_context
 from mule.values.errors import ModelFailed, MuleError, NotSupported
 from mule.values.messages import AssistantMessage, Context
 from mule.values.model import Model, OpenAICompletionsCompat
-from mule.values.request import SimpleStreamOptions, StreamOptions
+from mule.values.request import SimpleStreamOptions
 from mule.values.stream import AssistantError, AssistantMessageEvent
 
 SERVER: Final = "xllamacpp==0.2.9"
@@ -129,17 +129,22 @@ def _stream_of(child: Child) -> MuleStreamFunction:
     def stream(
         model: Model[Any], context: Context, options: SimpleStreamOptions
     ) -> AssistantMessageEventStream:
-        return _Watched(stream_model(model, context, _wire_options(context, options)), child)
+        return _Watched(stream_model(model, context, _wire_options(model, context, options)), child)
 
     return stream
 
 
-def _wire_options(context: Context, options: SimpleStreamOptions) -> OpenAICompletionsOptions:
-    shared = {f.name: getattr(options, f.name) for f in dataclasses.fields(StreamOptions)}
-    shared["api_key"] = "none"  # the server asks for none, and a real one is not for it
-    shared["temperature"] = 0 if options.temperature is None else options.temperature
-    shared["max_tokens"] = options.max_tokens or _MAX_TOKENS
-    return OpenAICompletionsOptions(**shared, tool_choice=_tool_choice(context))
+def _wire_options(
+    model: Model[Any], context: Context, options: SimpleStreamOptions
+) -> OpenAICompletionsOptions:
+    return dataclasses.replace(
+        own_options(model, context, options),
+        api_key="none",  # the server asks for none, and a real one is not for it
+        # Not fitted to the window: the reserve that is right for others is larger than this whole one.
+        max_tokens=options.max_tokens or _MAX_TOKENS,
+        temperature=0 if options.temperature is None else options.temperature,
+        tool_choice=_tool_choice(context),
+    )
 
 
 def _tool_choice(context: Context) -> Literal["required", "none"] | None:

@@ -91,7 +91,6 @@ def _positive(text: str) -> int:
 
 
 async def _run(arguments: argparse.Namespace) -> int:
-    key = ""
     try:
         model = parse_model(arguments.model, reasoning=arguments.reasoning != "off")
         tools = tuple(load_tool(spec) for spec in arguments.tool)
@@ -100,13 +99,11 @@ async def _run(arguments: argparse.Namespace) -> int:
             if model is None:
                 local = await held.enter_async_context(local_model())
                 model, stream = local.model, local.stream
-            else:
-                key = api_key()
-            input = _input(arguments, model, stream, tools, key)
+            input = _input(arguments, model, stream, tools)
             result = await settle(run(input, _listener(arguments, priced=stream is not None)))
     except MuleError as exc:
-        return _failed(exc, key)
-    return 0 if is_successful(result) else _failed(result.failure(), key)
+        return _failed(exc)
+    return 0 if is_successful(result) else _failed(result.failure())
 
 
 def _input(
@@ -114,7 +111,6 @@ def _input(
     model: Model[Any],
     stream: MuleStreamFunction | None,
     tools: tuple[MuleTool, ...],
-    key: str,
 ) -> MuleRunInput:
     return MuleRunInput(
         model=model,
@@ -123,7 +119,7 @@ def _input(
         prompts=(UserMessage(content=arguments.question, timestamp=round(time.time() * 1000)),),
         tools=tools,
         reasoning=arguments.reasoning,
-        options=SimpleStreamOptions(api_key=key, max_tokens=arguments.max_tokens),
+        options=SimpleStreamOptions(api_key=api_key(), max_tokens=arguments.max_tokens),
     )
 
 
@@ -131,11 +127,11 @@ def _listener(arguments: argparse.Namespace, *, priced: bool) -> MuleListener:
     return JsonShow(sys.stdout.buffer) if arguments.json else TextShow(sys.stdout, priced=priced)
 
 
-def _failed(error: MuleError, key: str) -> int:
+def _failed(error: MuleError) -> int:
     status = exit_status(error)
     if status == READER_GONE:
         # Nobody reads on; Python would still try to flush what it holds, and complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     else:
-        print(f"mule: {explain(error, key)}", file=sys.stderr)
+        print(f"mule: {explain(error)}", file=sys.stderr)
     return status
