@@ -5,8 +5,8 @@
     python scripts/fault_sweep.py --only text-plain    the streams whose name holds this
     python scripts/fault_sweep.py --positions 200      so many bytes of each
 
-The default test run does the same at a few bytes of each stream (`tests/adapters/test_fault_sweep.py`). Exit code 1
-when anything was wrong.
+The default test run does the same at a few bytes of each stream (`tests/adapters/test_fault_sweep.py`).
+Exit code 1 when anything was wrong.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from adapters.sweeping import (  # noqa: E402  # the tests' own tools, found by 
     split_at,
 )
 from golden.recorded import BUILT_IN  # noqa: E402
-
 from mule.testing import run_virtually  # noqa: E402
 
 

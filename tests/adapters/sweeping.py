@@ -20,8 +20,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 from adapters.calling import Call, call, options_of
 from adapters.serving import Answer, Piece, Reset, ScriptedTransport, bare_environment
-from golden.recorded import BUILT_IN, GoldenCase, read_cases
 from golden.provider_cases import body_of, exchange_of
+from golden.recorded import BUILT_IN, GoldenCase, read_cases
 from mule.values.jsontext import JsonObject
 from mule.values.messages import Context
 from mule.values.model import Model
@@ -140,7 +140,7 @@ def _finishes(text: bytes) -> bool:
     except ValueError:
         return False
     choices = frame.get("choices") if isinstance(frame, dict) else None
-    return bool(choices) and bool(choices[0].get("finish_reason"))
+    return isinstance(choices, list) and any(choice.get("finish_reason") for choice in choices[:1])
 
 
 def problems_of_a_cut(
@@ -161,9 +161,24 @@ def problems_of_a_cut(
     else:
         if position >= marks.must and whole[-1]["type"] == "done":
             problems.append("the whole answer had come, and yet it is an error")
-        if before != list(whole[: len(before)]):
+        begun = _without_closings(before)
+        if begun != list(whole[: len(begun)]):
             problems.append("the events before the error are not those of the whole answer")
     return problems
+
+
+def _without_closings(events: list[JsonObject]) -> list[JsonObject]:
+    """The events less those that close open blocks at the end of a stream that ended without a reset."""
+    count = len(events)
+    while count and (_closes(events[count - 1])):
+        count -= 1
+    return events[:count]
+
+
+def _closes(event: JsonObject) -> bool:
+    kind, delta = str(event["type"]), str(event.get("delta", ""))
+    # The second: the end of the JSON text that a grammar's plain text is made into.
+    return kind.endswith("_end") or (kind == "toolcall_delta" and delta.endswith('"}'))
 
 
 def _content(event: JsonObject) -> object:

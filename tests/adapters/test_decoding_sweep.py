@@ -1,7 +1,8 @@
-"""Every recorded stream, cut and split at every single byte, below the transport: bytes to events, no waiting."""
+"""Every recorded stream, cut and split at every single byte, below the transport: bytes to events."""
 
 from __future__ import annotations
 
+import itertools
 from typing import Final
 
 import pytest
@@ -83,5 +84,5 @@ _PIECES: Final = st.sampled_from(
 def test_any_bytes_in_any_reads_are_read_by_the_book(pieces: list[bytes], cuts: list[int]) -> None:
     body = b"".join(pieces)
     places = [0, *sorted(at for at in cuts if at <= len(body)), len(body)]
-    reads = [body[one:other] for one, other in zip(places, places[1:], strict=False)]
+    reads = [body[one:other] for one, other in itertools.pairwise(places)]
     assert _frames(*reads) == _by_the_book(body)

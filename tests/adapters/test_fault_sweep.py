@@ -1,7 +1,7 @@
 """A stream that breaks at any byte is never taken for a whole one, and reads change nothing.
 
-Every recorded stream of the API, cut and split: at every byte below the transport (`test_decoding_sweep.py`), at some
-through the whole stack here. `scripts/fault_sweep.py` does the rest.
+Every recorded stream of the API, cut and split: at every byte below the transport
+(`test_decoding_sweep.py`), at some through the whole stack here. `scripts/fault_sweep.py` does the rest.
 """
 
 from __future__ import annotations

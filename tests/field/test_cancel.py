@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 import anyio
 import httpx
 import pytest
-from mule.adapters.registry import stream_model
 
 from adapters.calling import Abort, call, simple
 from adapters.serving import (
@@ -23,6 +22,7 @@ from adapters.serving import (
 )
 from field.cases import FieldCase, context_of, exchanges_of, model_of, options_json
 from field.test_exchanges import mismatches
+from mule.adapters.registry import stream_model
 from mule.values.model import Model
 from mule.values.request import SimpleStreamOptions
 
@@ -53,34 +53,32 @@ _PATIENCE_S: Final = 1.0
 """How long the server may wait to see a cancelled connection closed, and the last call may take."""
 _POOL: Final = httpx.Limits(max_connections=2, max_keepalive_connections=2)
 
-Cancel = Callable[[Callable[[], Awaitable[None]], anyio.Event], Awaitable[None]]
+Work = Callable[[], Coroutine[object, object, None]]
+Cancel = Callable[[Work, anyio.Event], Awaitable[None]]
 
 
-async def _cancel_scope(work: Callable[[], Awaitable[None]], begun: anyio.Event) -> None:
+async def _cancel_scope(work: Work, begun: anyio.Event) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(work)
         await begun.wait()
         tasks.cancel_scope.cancel()
 
 
-async def _cancel_task(work: Callable[[], Awaitable[None]], begun: anyio.Event) -> None:
+async def _cancel_task(work: Work, begun: anyio.Event) -> None:
     await _cancel_natively(work, begun, times=1)
 
 
-async def _cancel_task_twice(work: Callable[[], Awaitable[None]], begun: anyio.Event) -> None:
+async def _cancel_task_twice(work: Work, begun: anyio.Event) -> None:
     await _cancel_natively(work, begun, times=2)
 
 
-async def _cancel_natively(work: Callable[[], Awaitable[None]], begun: anyio.Event, times: int) -> None:
+async def _cancel_natively(work: Work, begun: anyio.Event, times: int) -> None:
     """asyncio's own cancel, which no shield of a scope stops. On trio a scope is all there is."""
     if anyio.get_cancelled_exc_class() is not asyncio.CancelledError:
         await _cancel_scope(work, begun)
         return
 
-    async def coroutine() -> None:
-        await work()
-
-    task = asyncio.create_task(coroutine())
+    task = asyncio.create_task(work())
     await begun.wait()
     for _ in range(times):
         task.cancel()
@@ -119,7 +117,7 @@ async def test_a_cancelled_stream_gives_its_connection_back(
 
 def _until(
     case: FieldCase, model: Model[Any], options: SimpleStreamOptions, events: int, begun: anyio.Event
-) -> Callable[[], Awaitable[None]]:
+) -> Work:
     async def consume() -> None:
         stream = stream_model(model, context_of(case), options)
         seen = 0

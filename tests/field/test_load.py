@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import time
 import tracemalloc
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 import pytest
-from mule.adapters.registry import stream_model
-from mule.testing import run_virtually
-from mule.values.messages import AssistantMessage
 
 from adapters.calling import simple
 from adapters.serving import Answer, Piece, Repeat, ScriptedTransport, bare_environment
 from field.cases import KEY, FieldCase, context_of, exchanges_of, model_of, options_json
 from field.test_exchanges import mismatches
+from mule.adapters.registry import stream_model
+from mule.testing import run_virtually
+from mule.values.messages import AssistantMessage
+from mule.values.stream import AssistantDone, AssistantError
 
 MODEL: Final = FieldCase(
     "load",
@@ -103,7 +104,7 @@ async def _events(body: Sequence[Piece], look: int = 0) -> None:
         stream = stream_model(model_of(MODEL), context_of(MODEL), options)
         async for event in stream:
             kept.append(event)
-            if look and len(kept) % look == 0 and event.type not in ("done", "error"):
+            if look and len(kept) % look == 0 and not isinstance(event, AssistantDone | AssistantError):
                 assert event.partial.stop_reason == "pending"
         await stream.aclose()
     assert kept[-1].type == "done"
@@ -113,7 +114,7 @@ async def _some_partials(body: Sequence[Piece]) -> None:
     await _events(body, look=1_000)
 
 
-_READINGS: Final = {
+_READINGS: Final[Mapping[str, Callable[[Sequence[Piece]], Awaitable[object]]]] = {
     "the result alone": _result,
     "the events": _events,
     "one partial in a thousand": _some_partials,
