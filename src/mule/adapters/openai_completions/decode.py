@@ -13,8 +13,7 @@ from mule.adapters._failing import CallFailed, ProviderError, failure_of_error, 
 from mule.adapters._sse import SseFrame
 from mule.adapters.openai_completions.calls import Calls
 from mule.adapters.openai_completions.compat import Endpoint
-from mule.adapters.openai_completions.messages import REASONING_FIELDS
-from mule.adapters.openai_completions.reasoning import ReasoningDetails
+from mule.adapters.openai_completions.reasoning import REASONING_FIELDS, ReasoningDetails
 from mule.adapters.openai_completions.usage import read_usage
 from mule.transcript.assemble import AnswerBuilder, TextBuilder, ThinkingBuilder
 from mule.values.errors import Ending

@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 
 from mule.adapters._constrained import grammar_properties
 from mule.adapters._failing import CallFailed, secrets_of
+from mule.adapters._names import names_by_wire_name
 from mule.adapters._request import (
     USER_AGENT,
     Request,
@@ -22,10 +23,17 @@ from mule.adapters._request import (
     provider_env,
 )
 from mule.adapters.openai_completions.compat import Endpoint, endpoint_of, routing_of
-from mule.adapters.openai_completions.messages import Wire, encode_messages, encode_tools
+from mule.adapters.openai_completions.groups import encode_messages
 from mule.adapters.openai_completions.options import OpenAICompletionsOptions
 from mule.adapters.openai_completions.thinking import thinking_fields
-from mule.transcript.tooling import declared_tools, resolve_transcript, resolve_transcript_tools
+from mule.adapters.openai_completions.tools import encode_tools
+from mule.adapters.openai_completions.wire import Wire
+from mule.transcript.tooling import (
+    declared_tools,
+    resolve_transcript,
+    resolve_transcript_tools,
+    system_messages,
+)
 from mule.values.content import ImageContent, ToolCall
 from mule.values.jsontext import JsonObject, JsonValue, dump_json, load_json
 from mule.values.messages import (
@@ -42,10 +50,15 @@ MAX_CACHE_KEY: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A request, and by tool name the one argument that a grammar holds (the decoder needs it)."""
+    """A request, and what the decoder must know of it.
+
+    `grammar_properties`: by tool name, the one argument that a grammar holds. `own_names`: the tools' own
+    names, by those under which they were sent; tools that go by their own are left out.
+    """
 
     request: Request
     grammar_properties: dict[str, str]
+    own_names: dict[str, str]
 
 
 def encode(model: Model[Any], context: Context, options: OpenAICompletionsOptions) -> Encoded:
@@ -58,15 +71,19 @@ def encode(model: Model[Any], context: Context, options: OpenAICompletionsOption
     messages = resolve_transcript(
         context, supports_mid_conversation=at.supports_mid_convo_system_messages
     ).messages
-    tools = resolve_transcript_tools(messages, supports_tool_additions=at.anchors_tool_additions)
-    properties = grammar_properties(declared_tools(messages), supported=at.supports_open_ai_grammar_tools)
+    # Tools are declared by system messages alone; the leading one is told by being first.
+    declaring = (*messages[:1], *system_messages(messages[1:]))
+    tools = resolve_transcript_tools(declaring, supports_tool_additions=at.anchors_tool_additions)
+    known = declared_tools(declaring)
+    properties = grammar_properties(known, supported=at.supports_open_ai_grammar_tools)
     wire = Wire.of(model, at, anchors_additions=tools.anchors_additions, grammar_properties=properties)
     retention = _retention(options)
     headers = _headers(model, messages, at, options, retention)
     url = endpoint(model.base_url, "/chat/completions")
-    encoded = encode_messages(messages, model, wire)
+    marks = at.cache_control_format == "anthropic" and retention != "none"
+    encoded = encode_messages(messages, model, wire, one_by_one=marks)
     encoded_tools = encode_tools(tools.request_tools, wire)
-    if at.cache_control_format == "anthropic" and retention != "none":
+    if marks:
         _mark_for_cache(encoded, encoded_tools, _cache_control(at, retention))
     fields = _fields(model, at, options, retention)
     if encoded_tools and at.zai_tool_stream:
@@ -77,7 +94,8 @@ def encode(model: Model[Any], context: Context, options: OpenAICompletionsOption
         spliced["tools"] = b"[" + b",".join(encoded_tools) + b"]"
     sampling = {**(model.sampling_params or {}), **(options.sampling_params or {})}
     body = _body(fields, spliced, sampling)
-    return Encoded(Request(url, headers, body, secrets_of(headers, options.api_key)), properties)
+    request = Request(url, headers, body, secrets_of(headers, options.api_key))
+    return Encoded(request, properties, names_by_wire_name(known))
 
 
 def _body(fields: dict[str, JsonValue], spliced: dict[str, bytes], sampling: JsonObject) -> bytes:

@@ -30,7 +30,7 @@ def stream(model: Model[Any], context: Context, options: StreamOptions) -> Provi
             model,
             endpoint_of(model),
             grammar_properties=encoded.grammar_properties,
-            own_names={},
+            own_names=encoded.own_names,
         )
         return Prepared(encoded.request, decoder)
 
