@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote, urlsplit
 
@@ -64,7 +65,9 @@ def merge_headers(*layers: Mapping[str, str | None] | None) -> dict[str, str]:
 
 
 def _check_header(name: str, value: str) -> None:
-    if not _TOKEN.fullmatch(name):
+    if _is_token(name) and value.isascii() and value.isprintable():
+        return  # as nearly all are
+    if not _is_token(name):
         problem = "its name holds characters that the name of an HTTP header cannot have"
     elif _CONTROL.search(value):
         problem = "its value holds a line break or another control character"
@@ -73,6 +76,11 @@ def _check_header(name: str, value: str) -> None:
     else:
         return
     raise CallFailed("invalid_request", f"The header {name!r} cannot be sent: {problem}.", is_final=True)
+
+
+@lru_cache(maxsize=1_024)  # a host may make names up
+def _is_token(name: str) -> bool:
+    return bool(_TOKEN.fullmatch(name))
 
 
 def is_latin_1(text: str) -> bool:
