@@ -6,6 +6,7 @@ Importing this module imports no adapter and no HTTP library.
 from __future__ import annotations
 
 import importlib
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from types import TracebackType
@@ -89,6 +90,8 @@ def stream_model(
         stream = _stream_of(model.api)
     except LookupError as exc:
         return _Failed(model, str(exc.args[0]))
+    except ImportError as exc:
+        return _Failed(model, f"The adapter for the API {model.api!r} cannot be loaded: {exc}")
     return stream(model, normalize_context(context), given)
 
 
@@ -128,19 +131,21 @@ class ProviderSession:
         trace: TracebackType | None,
     ) -> None:
         client, self._client = self._client, None
-        if client is None:
-            return
-        if kind is None:
-            await client.aclose()
-        else:
+        if client is not None:
+            # Whatever is cancelled: httpx takes a client for closed once it has begun to close it.
             await protected(client.aclose, _CLOSE_S)
 
     def stream(
         self, model: Model[Any], context: Context, options: StreamOptions
     ) -> AssistantMessageEventStream:
         """Call a model over the session's connections."""
-        if options.fetch is None:
-            options = replace(options, fetch=self._lend())
+        if options.fetch is None and model.api not in _registered:
+            from mule.adapters._failing import CallFailed
+
+            try:
+                options = replace(options, fetch=self._lend())
+            except CallFailed as failure:
+                return _Failed(model, failure.text)
         return stream_model(model, context, options)
 
     def _lend(self) -> httpx.AsyncClient:
@@ -161,14 +166,22 @@ class _Failed:
             model=model.id,
             stop_reason="error",
             error_message=problem,
+            timestamp=int(time.time() * 1000),
         )
+        self._over = False
 
-    async def __aiter__(self) -> AsyncIterator[AssistantMessageEvent]:
-        failure = ModelFailed("invalid_request", self._message)
-        yield AssistantError("error", self._message, failure)
+    def __aiter__(self) -> AsyncIterator[AssistantMessageEvent]:
+        return self
+
+    async def __anext__(self) -> AssistantMessageEvent:
+        if self._over:
+            raise StopAsyncIteration
+        self._over = True
+        return AssistantError("error", self._message, ModelFailed("invalid_request", self._message))
 
     async def result(self) -> AssistantMessage:
+        self._over = True
         return self._message
 
     async def aclose(self) -> None:
-        return
+        self._over = True
