@@ -92,7 +92,7 @@ def _make_group(messages: Sequence[Message], at: int, model: Model[Any], wire: W
     handed = hand_off(originals, model, _normal_id)
     if handed.repairs and end < len(messages):
         return None  # what is missing here may stand further on
-    if any(new.tool_call_id not in _ids_of(originals) for new in _results_of(handed.messages)):
+    if not _ids_of_results(handed.messages) <= _ids_of_calls(originals[0]):
         return None  # rewritten ids must be told apart over the whole transcript
     group = _Group(originals[1:], b",".join(encode_sendable(handed.messages, wire)))
     if not handed.repairs:
@@ -100,13 +100,13 @@ def _make_group(messages: Sequence[Message], at: int, model: Model[Any], wire: W
     return group
 
 
-def _results_of(messages: Sequence[Message]) -> list[ToolResultMessage]:
-    return [message for message in messages if isinstance(message, ToolResultMessage)]
+def _ids_of_results(messages: Sequence[Message]) -> set[str]:
+    return {message.tool_call_id for message in messages if isinstance(message, ToolResultMessage)}
 
 
-def _ids_of(messages: Sequence[Message]) -> set[str]:
-    calls = messages[0].content if isinstance(messages[0], AssistantMessage) else ()
-    return {block.id for block in calls if isinstance(block, ToolCall)}
+def _ids_of_calls(message: Message) -> set[str]:
+    content = message.content if isinstance(message, AssistantMessage) else ()
+    return {block.id for block in content if isinstance(block, ToolCall)}
 
 
 def _normal_id(id: str, model: Model[Any], _source: AssistantMessage) -> str:
