@@ -237,16 +237,15 @@ class Decoder:
         if known in _BAD:
             raise CallFailed(_BAD[known], f"The provider ended the answer with finish_reason {reason}.")
         if not reason:
-            if self._endpoint.supports_finish_reason:
-                raise CallFailed(
-                    "truncated", "The stream ended without a finish_reason: something is missing."
-                )
+            # An endpoint that names no reasons still marks its end. A body that just ends may be cut.
+            if self._endpoint.supports_finish_reason or not self._is_marked:
+                missing = "a finish_reason" if self._endpoint.supports_finish_reason else "[DONE]"
+                raise CallFailed("truncated", f"The stream ended without {missing}: it was cut off.")
             return "toolUse" if calls else "stop"
         if calls and all(call.block.whole().arguments_error is None for call in calls):
             return "toolUse"  # whatever it is called: there are whole calls, so they are what is wanted
-        raise CallFailed(
-            "unknown", f"The provider ended the answer with finish_reason {reason}, which is unknown."
-        )
+        text = f"The provider ended the answer with finish_reason {reason}, which is not a known one."
+        raise CallFailed("unknown", text)
 
 
 def _ending(block: TextBuilder | ThinkingBuilder) -> Callable[[], list[AssistantMessageEvent]]:
