@@ -60,5 +60,5 @@ class Wire:
             anchors_additions,
             grammar_properties,
             repr(shape),
-            repr((*shape, model.provider, model.id)),
+            repr((*shape, model.api, model.provider, model.id)),
         )
