@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from typing import Any, Final, TypeAlias
 import anyio
 import anyio.abc
 import httpx
+from anyio.streams.tls import TLSListener
 
 # --- the pieces of a scripted body
 
@@ -259,13 +261,16 @@ class Connection:
         """Set once the client has closed its side, or the handler is done."""
 
     async def read_request(self) -> bool:
-        """Read one whole request. False: the client closed without sending one."""
+        """Read one whole request. False: none came, or what came is not HTTP."""
         data = b""
         while b"\r\n\r\n" not in data:
             more = await self._receive()
             if not more:
                 return False
             data += more
+            if not data[:1].isalpha():
+                await self.send(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+                return False
         head, _, body = data.partition(b"\r\n\r\n")
         first, *lines = head.decode("latin-1").split("\r\n")
         method, target, _ = first.split(" ")
@@ -321,13 +326,11 @@ class Server:
 
 
 @asynccontextmanager
-async def serving(
-    handle: Handler, *, listener: anyio.abc.Listener[Any] | None = None
-) -> AsyncIterator[Server]:
+async def serving(handle: Handler, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
     """A server on a free port of this machine; `handle` is given each connection, its first request read.
 
     Args:
-        listener: another listener, such as one with TLS; its connections are then over https.
+        tls: speak https, by this context.
     """
     connections: list[Connection] = []
 
@@ -341,13 +344,14 @@ async def serving(
             finally:
                 connection.over.set()
 
-    scheme = "http" if listener is None else "https"
-    if listener is None:
-        listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
-    port = listener.extra(anyio.abc.SocketAttribute.local_port)
-    async with listener, anyio.create_task_group() as tasks:
-        tasks.start_soon(listener.serve, accept)
-        yield Server("127.0.0.1", port, scheme, connections)
+    plain = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    port = plain.extra(anyio.abc.SocketAttribute.local_port)
+    async with plain, anyio.create_task_group() as tasks:
+        if tls is None:
+            tasks.start_soon(plain.serve, accept)
+        else:
+            tasks.start_soon(TLSListener(plain, tls).serve, accept)
+        yield Server("127.0.0.1", port, "http" if tls is None else "https", connections)
         tasks.cancel_scope.cancel()
 
 

@@ -8,8 +8,6 @@ from typing import Final
 
 import anyio
 import pytest
-from anyio.streams.tls import TLSListener
-from mule.adapters.registry import stream_model
 
 from adapters.calling import Call, call, is_worth_a_retry, simple
 from adapters.serving import (
@@ -23,6 +21,7 @@ from adapters.serving import (
     sse,
 )
 from adapters.test_bad_servers import CONTEXT, KEY, STOP, WHOLE, delta, model_at
+from mule.adapters.registry import stream_model
 
 pytestmark = pytest.mark.real_io
 
@@ -66,8 +65,7 @@ async def test_no_server_says_where_it_was_looked_for() -> None:
 async def test_a_certificate_that_nobody_trusts_is_named() -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(_CERTIFICATE)
-    plain = await anyio.create_tcp_listener(local_host="127.0.0.1")
-    async with serving(_say_nothing, listener=TLSListener(plain, context)) as server:
+    async with serving(_say_nothing, tls=context) as server:
         made = await _ask(server.url)
     assert made.ending == "network"
     assert "certificate" in str(made.result.error_message).lower()

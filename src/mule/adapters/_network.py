@@ -15,8 +15,14 @@ def host_of(request: httpx.Request) -> str:
 
 
 def words_of(exc: BaseException) -> str:
-    """An exception in words: its type, since httpx's timeouts often have no text, and its text."""
-    text = str(exc).strip()
+    """An exception in words: its type, since httpx's timeouts often have no text, and its text.
+
+    On trio httpx's errors have none at all; it is found in what they come from.
+    """
+    said: BaseException | None = exc
+    while said is not None and not str(said).strip():
+        said = said.__cause__ or said.__context__
+    text = "" if said is None else str(said).strip()
     return f"{text} ({type(exc).__name__})" if text else type(exc).__name__
 
 
