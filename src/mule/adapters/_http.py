@@ -12,13 +12,14 @@ import time
 import zlib
 from collections.abc import AsyncIterable, AsyncIterator, Callable
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from types import TracebackType
 from typing import Any, Final, cast
 
 import anyio
 import httpx
 
+from mule.adapters._cancel import cancelled_once
 from mule.adapters._failing import CallFailed, aborted, failure_of_rejection, rejection_of
 from mule.adapters._network import broken, host_of, unreachable, words_of
 from mule.adapters._request import Request
@@ -45,7 +46,11 @@ CLOSE_GRACE_S: Final = 5.0
 _HTTPX_DEFAULT_TIMEOUT: Final = httpx.Timeout(5.0)
 
 
-def new_client() -> httpx.AsyncClient:
+class OwnClient(httpx.AsyncClient):
+    """A client of `mule`'s own: what it holds is closed with it, and nobody else waits for its connections."""
+
+
+def new_client() -> OwnClient:
     """A client with no limits but ours, over the process's one SSL context.
 
     Raises:
@@ -54,7 +59,7 @@ def new_client() -> httpx.AsyncClient:
     try:
         # httpcore loses connections for good once requests queue for one (encode/httpcore#1093).
         limits = httpx.Limits(max_connections=None)
-        return httpx.AsyncClient(verify=_ssl_context(), timeout=_TIMEOUT, limits=limits)
+        return OwnClient(verify=_ssl_context(), timeout=_TIMEOUT, limits=limits)
     except (ImportError, ValueError, OSError) as exc:
         text = f"No HTTP client could be made: {words_of(exc)}."
         raise CallFailed("invalid_request", text, is_final=True) from exc
@@ -197,7 +202,11 @@ class HttpCall:
         limit_ms = DEFAULT_TIMEOUT_MS if asked_ms is None else asked_ms
         with self._waiting(anyio.current_time() + limit_ms / 1000):
             try:
-                return await client.send(request, stream=True)
+                if isinstance(client, OwnClient):
+                    return await client.send(request, stream=True)
+                # Cut off in its clean-up, httpcore never gives the connection's place in the pool back.
+                send = partial(client.send, request, stream=True)
+                return await cancelled_once(send, httpx.Response.aclose, CLOSE_GRACE_S)
             except Exception as exc:
                 raise unreachable(exc, host_of(request)) from exc
         _check(self._signal)

@@ -116,10 +116,12 @@ class ProviderSession:
     is made on first use and closed when the session is left, however that is.
     """
 
-    __slots__ = ("_client",)
+    __slots__ = ("_client", "_given", "_lent")
 
     def __init__(self) -> None:
         self._client: httpx.AsyncClient | None = None
+        self._given: StreamOptions | None = None
+        self._lent: StreamOptions | None = None
 
     async def __aenter__(self) -> ProviderSession:
         return self
@@ -131,6 +133,7 @@ class ProviderSession:
         trace: TracebackType | None,
     ) -> None:
         client, self._client = self._client, None
+        self._given = self._lent = None
         if client is not None:
             # Whatever is cancelled: httpx takes a client for closed once it has begun to close it.
             await protected(client.aclose, _CLOSE_S)

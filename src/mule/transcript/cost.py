@@ -23,7 +23,7 @@ def calculate_cost(model: Model[Any], usage: Usage) -> Usage:
     output = rates.output / _PER_TOKEN * usage.output
     cache_read = rates.cache_read / _PER_TOKEN * usage.cache_read
     cache_write = (rates.cache_write * short_write + rates.input * 2 * long_write) / _PER_TOKEN
-    cost = UsageCost(
+    cost = UsageCost.made(
         input=input_,
         output=output,
         cache_read=cache_read,

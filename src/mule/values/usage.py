@@ -45,7 +45,7 @@ NO_USAGE = Usage()
 
 def add_usage(left: Usage, right: Usage) -> Usage:
     """The sum of two usages; a part that neither reports stays unreported."""
-    return Usage(
+    return Usage.made(
         input=left.input + right.input,
         output=left.output + right.output,
         cache_read=left.cache_read + right.cache_read,
@@ -53,7 +53,7 @@ def add_usage(left: Usage, right: Usage) -> Usage:
         cache_write1h=_add(left.cache_write1h, right.cache_write1h),
         reasoning=_add(left.reasoning, right.reasoning),
         total_tokens=left.total_tokens + right.total_tokens,
-        cost=UsageCost(
+        cost=UsageCost.made(
             input=left.cost.input + right.cost.input,
             output=left.cost.output + right.cost.output,
             cache_read=left.cost.cache_read + right.cost.cache_read,

@@ -30,7 +30,7 @@ def read_usage(raw: Mapping[str, JsonValue], model: Model[Any]) -> Usage:
     cache_write = _count(prompt_details.get("cache_write_tokens"))
     input_ = max(0, _count(raw.get("prompt_tokens")) - cache_read - cache_write)
     output = _count(raw.get("completion_tokens"))
-    usage = Usage(
+    usage = Usage.made(
         input=input_,
         output=output,
         cache_read=cache_read,

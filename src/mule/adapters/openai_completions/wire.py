@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from mule.adapters.openai_completions.compat import Endpoint
 from mule.values.model import Model
+
+_MEMO: Final = "openai-completions wire"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,23 @@ class Wire:
         anchors_additions: bool,
         grammar_properties: Mapping[str, str],
     ) -> Wire:
-        """The wire of one request."""
+        """The wire of one request; the same one again for a model whose tools need nothing special."""
+        known = model.memo.get((_MEMO, anchors_additions))
+        if isinstance(known, Wire) and not grammar_properties:
+            return known
+        wire = cls._of(model, endpoint, anchors_additions, grammar_properties)
+        if not grammar_properties:
+            model.memo[_MEMO, anchors_additions] = wire
+        return wire
+
+    @classmethod
+    def _of(
+        cls,
+        model: Model[Any],
+        endpoint: Endpoint,
+        anchors_additions: bool,
+        grammar_properties: Mapping[str, str],
+    ) -> Wire:
         shape = (
             "openai-completions",
             model.provider == "opencode-go",
