@@ -21,7 +21,6 @@ _ADVICE: Final[Mapping[Ending, str]] = {
     "rate_limited": "wait a little, then ask again",
     "overloaded": "wait a little, then ask again",
     "server_error": "the server had trouble of its own; ask again",
-    "network": "check that the server runs and that the address in --model is right",
     "stalled": "the server went silent; ask again",
     "context_overflow": "ask with less text, or with a model that takes more",
     "invalid_request": "check the model's name and the options",
@@ -66,7 +65,7 @@ def _explained(error: MuleError) -> str:
 
 
 def _model_failed(failed: ModelFailed) -> str:
-    text = failed.message.error_message or f"the model call ended ({failed.ending})"
+    text = (failed.message.error_message or f"the model call ended ({failed.ending})").rstrip(". ")
     advice = None if failed.message.provider == "local" else _ADVICE.get(failed.ending)
     if advice is not None and failed.retry_after_ms is not None:
         advice = f"wait {failed.retry_after_ms / 1000:g} s, then ask again"
