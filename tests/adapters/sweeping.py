@@ -12,6 +12,7 @@ Used by `test_fault_sweep.py`, which samples, and `scripts/fault_sweep.py`, whic
 from __future__ import annotations
 
 import json
+import math
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,10 +23,11 @@ from adapters.calling import Call, call, options_of
 from adapters.serving import Answer, Piece, Reset, ScriptedTransport, bare_environment
 from golden.provider_cases import body_of, exchange_of
 from golden.recorded import BUILT_IN, GoldenCase, read_cases
+from mule.adapters.registry import options_type, stream_model
 from mule.values.jsontext import JsonObject
 from mule.values.messages import Context
 from mule.values.model import Model
-from mule.values.request import SimpleStreamOptions
+from mule.values.request import SimpleStreamOptions, StreamOptions
 
 API: Final = "openai-completions"
 Ending: TypeAlias = Literal["cleanly", "by a reset"]
@@ -44,6 +46,12 @@ class Recorded:
     def name(self) -> str:
         """The case's name."""
         return self.golden.name.rpartition("/")[2]
+
+    def options(self, **more: Any) -> StreamOptions:
+        """The case's options, but that nothing is asked for again."""
+        kind = options_type(API) if self.golden.case["entry"] == "stream" else SimpleStreamOptions
+        given = self.golden.case["options"].items()
+        return options_of(kind, {name: value for name, value in given if name != "maxRetries"}, **more)
 
     def positions(self, count: int | None) -> list[int]:
         """Where to cut: so many positions, drawn with a seed of the case's own; None is all."""
@@ -74,18 +82,14 @@ def _is_stream(answer: Answer) -> bool:
 
 async def run_with(recorded: Recorded, body: Sequence[Piece]) -> Call:
     """The case's call, answered with these pieces."""
-    from mule.adapters.registry import options_type, stream_model
-
     case = recorded.golden.case
-    kind = options_type(API) if case["entry"] == "stream" else SimpleStreamOptions
     transport = ScriptedTransport([replace(recorded.answer, body=body)])
-    given = {name: value for name, value in case["options"].items() if name != "maxRetries"}
     with bare_environment():
         made = await call(
             stream_model,
             Model.from_json(case["model"]),
             Context.from_json(case["context"]),
-            options_of(kind, given, fetch=transport),
+            recorded.options(fetch=transport),
         )
     if transport.left_open:
         made.problems.append("the response was left open")
@@ -120,18 +124,17 @@ class Marks:
 
 
 def marks_of(body: bytes) -> Marks:
-    """See the module."""
-    may = must = float("inf")
+    """See the module. A stream that names no finish reason is complete with its `[DONE]`, if at all."""
+    may = must = math.inf
     for end, line in lines_of(body):
-        if not line.startswith(b"data:"):
-            continue
-        text = line[5:].strip()
+        text = line.removeprefix(b"data:").strip()
         if text == b"[DONE]":
             must = end
             break
-        if may == float("inf") and _finishes(text):
+        if may == math.inf and _finishes(text):
             may = end
-    return Marks(may, max(must if must < float("inf") else len(body), may))
+    may = min(may, must)
+    return Marks(may, max(must if must < math.inf else len(body), may))
 
 
 def _finishes(text: bytes) -> bool:
