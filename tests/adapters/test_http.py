@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Callable
 from contextlib import suppress
@@ -40,6 +41,7 @@ from mule.adapters.registry import (
 from mule.results import failed, ready
 from mule.values.errors import InvalidInput, MuleError
 from mule.values.messages import AssistantMessage
+from mule.values.model import Model
 from mule.values.provider import ProviderRejection, ProviderStatusRecorder
 from mule.values.request import ProviderResponse, SimpleStreamOptions, StreamOptions
 from mule.values.signal import AbortController
@@ -264,6 +266,58 @@ async def test_cancelling_at_any_moment_leaves_nothing_open(moment: int) -> None
     assert scope.cancelled_caught == (moment - 0.5 < 8)
     assert transport.left_open == 0
     assert [event async for event in stream] == []
+
+
+@pytest.mark.real_io
+@pytest.mark.parametrize("times", [1, 2, 3])
+async def test_a_task_cancelled_while_it_waits_for_headers_gives_its_place_back(times: int) -> None:
+    waiting = 8
+
+    async def handle(connection: Connection) -> None:
+        if len(server.connections) <= waiting:
+            await connection.wait_gone()
+        else:
+            await _answer_whole(connection)
+
+    limits = httpx.Limits(max_connections=2)
+    async with serving(handle) as server, httpx.AsyncClient(limits=limits) as client:
+        model = model_at(server.url)
+        for number in range(waiting):
+            begun = anyio.Event()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_read_until_cancelled, model, client, begun, times)
+                while len(server.connections) <= number or server.connections[number].request is None:  # noqa: ASYNC110
+                    await anyio.sleep(0.005)  # nobody tells us that a request has arrived
+                begun.set()
+        with anyio.fail_after(_PATIENCE_S):
+            made = await call(stream_model, model, CONTEXT, asking(client))
+    assert made.text == "Still here."
+
+
+async def _read_until_cancelled(
+    model: Model[Any], client: httpx.AsyncClient, begun: anyio.Event, times: int
+) -> None:
+    async def read() -> None:
+        stream = stream_model(model, CONTEXT, asking(client))
+        try:
+            async for _ in stream:
+                pass
+        finally:
+            await stream.aclose()
+
+    if anyio.get_cancelled_exc_class() is not asyncio.CancelledError:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(read)
+            await begun.wait()
+            tasks.cancel_scope.cancel()
+        return
+    task = asyncio.create_task(read())
+    await begun.wait()
+    for _ in range(times):
+        task.cancel()
+        await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 # --- the caller's signal

@@ -47,7 +47,7 @@ _HTTPX_DEFAULT_TIMEOUT: Final = httpx.Timeout(5.0)
 
 
 class OwnClient(httpx.AsyncClient):
-    """A client of `mule`'s own: what it holds is closed with it, and nobody else waits for its connections."""
+    """A client of `mule`'s own: all that it holds is closed with it, and nobody else waits for it."""
 
 
 def new_client() -> OwnClient:
