@@ -12,6 +12,7 @@ import anyio
 import httpx
 import pytest
 from returns.future import FutureResult
+from returns.result import Success
 
 from adapters.calling import Abort, Call, call, simple
 from adapters.serving import (
@@ -188,12 +189,17 @@ async def test_the_result_reads_what_was_not_read() -> None:
 
 @pytest.mark.parametrize(
     "exchange",
-    [NoAnswer("hold"), Answer(body=[Hang()]), Answer(body=[sse(delta("a")), Hang()])],
-    ids=["before the headers", "before the body", "in the body"],
+    [
+        NoAnswer("hold"),
+        Answer(status=503, headers={"retry-after": "30"}, body=[b"busy"]),
+        Answer(body=[Hang()]),
+        Answer(body=[sse(delta("a")), Hang()]),
+    ],
+    ids=["before the headers", "before a retry", "before the body", "in the body"],
 )
 async def test_another_task_may_close_a_stream_that_is_being_read(exchange: Exchange) -> None:
-    transport = _Interruptible([exchange])
-    stream = stream_model(MODEL, CONTEXT, asking(transport))
+    transport = _Interruptible([exchange, exchange])
+    stream = stream_model(MODEL, CONTEXT, asking(transport, max_retries=1))
     kinds: list[str] = []
 
     async def read() -> None:
@@ -206,6 +212,34 @@ async def test_another_task_may_close_a_stream_that_is_being_read(exchange: Exch
             await stream.aclose()
             assert transport.left_open == 0
     assert not {"done", "error"} & set(kinds)
+    assert len(transport.requests) == 1
+
+
+async def test_another_task_may_close_a_stream_while_a_hook_is_asked() -> None:
+    asked = anyio.Event()
+    go_on = anyio.Event()
+
+    async def wait() -> Any:
+        asked.set()
+        await go_on.wait()
+        return Success(None)
+
+    transport = ScriptedTransport([Answer(body=[WHOLE])])
+    options = asking(transport, on_payload=lambda _given, _model: FutureResult(wait()))
+    stream = stream_model(MODEL, CONTEXT, options)
+    seen: list[object] = []
+
+    async def read() -> None:
+        seen.extend([event async for event in stream])
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(read)
+        await asked.wait()
+        tasks.start_soon(stream.aclose)
+        await anyio.wait_all_tasks_blocked()
+        go_on.set()
+    assert seen == []
+    assert transport.requests == []
 
 
 class _Interruptible(ScriptedTransport):

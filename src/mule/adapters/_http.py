@@ -87,6 +87,7 @@ class HttpCall:
         self._ended = False
         self._inflate: Callable[[bytes], bytes] | None = None
         self._wait: _Wait | None = None
+        self._interrupted = False
         self.status: int | None = None
         """Of the answer that is read."""
         self.headers: dict[str, str] = {}
@@ -108,7 +109,7 @@ class HttpCall:
             if failure is None:
                 return
             _check(self._signal)
-            if failure.is_final:
+            if failure.is_final or self._interrupted:
                 raise failure
             await self._wait_to_retry(failure, retries)
             retries += 1
@@ -137,7 +138,8 @@ class HttpCall:
             raise broken(exc) from exc
 
     async def interrupt(self) -> None:
-        """From another task: whatever is waited for ends at once."""
+        """From another task: whatever is waited for ends at once, and nothing is tried again."""
+        self._interrupted = True
         if self._wait is not None:
             self._wait.scope.cancel()
         elif self._response is not None:
@@ -238,6 +240,8 @@ class HttpCall:
         with self._waiting():
             await anyio.sleep(plan.delay_ms(random.random()) / 1000)
         _check(self._signal)
+        if self._interrupted:
+            raise failure
 
     # --- waiting
 

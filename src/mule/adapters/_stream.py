@@ -226,6 +226,8 @@ class ProviderStream:
         self._secrets = request.secrets
         if options.on_payload is not None:
             request = await self._changed(request)
+        if self._over:  # closed while a hook was asked
+            return
         call = self._call = HttpCall(request, options, self._model.provider)
         await call.open()
         if options.on_response is not None:
@@ -282,6 +284,8 @@ class ProviderStream:
 
     def _conclude(self, decoder: Decoder, events: list[AssistantMessageEvent]) -> None:
         events += decoder.close_blocks()
+        if self._options.signal is not None and self._options.signal.aborted:
+            raise aborted()
         events.append(decoder.outcome())
 
     # --- what no frame is
