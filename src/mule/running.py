@@ -7,10 +7,11 @@ that the interpreter calls, and what cannot be run is refused before anything ha
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Protocol, TypeVar
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from typing import Protocol, TypeAlias, TypeVar, get_args
 
+import anyio
 from returns.future import FutureResult
 from returns.pipeline import is_successful
 from returns.result import Failure, Result
@@ -30,36 +31,37 @@ from mule.loop.program import (
     Program,
     RunFailed,
     Update,
+    cause_of,
 )
-from mule.loop.wording import NO_RESULT
+from mule.loop.wording import NO_RESULT, UNUSABLE_PART
 from mule.ports import GetMessages, MuleListener, MulePreparedTool, MuleStreamFunction, MuleTool
 from mule.results import done, settle
-from mule.settings import MuleRunInput
-from mule.transcript.repair import repair, repair_diagnostics
+from mule.settings import MuleRunInput, problem_of, thinking_level
+from mule.transcript.repair import Repair, repair, repair_diagnostics
 from mule.transcript.tooling import create_initial_system_message, initial_system_message
 from mule.values.base import copy_json
 from mule.values.content import ToolCall
 from mule.values.errors import (
     HookFailed,
-    InvalidInput,
     MuleError,
-    NotSupported,
-    Reason,
     Rejected,
     ToolFailed,
 )
 from mule.values.messages import (
-    AssistantMessage,
     AssistantMessageDiagnostic,
     Context,
     Message,
     SystemMessage,
+    ToolResultMessage,
 )
+from mule.values.model import ModelThinkingLevel
+from mule.values.request import SimpleStreamOptions
 from mule.values.run import MuleCompletedTurn, MuleEvent, MuleRunOutcome
-from mule.values.tools import MuleToolExecutionPart, MuleToolResult
+from mule.values.tools import MuleToolExecutionPart, MuleToolProgress, MuleToolResult
 from mule.waiting import is_their_failure
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 def no_listener(_event: MuleEvent, /) -> FutureResult[None, MuleError]:
@@ -111,42 +113,13 @@ mule_effect: MuleEffect = _MuleEffect()
 
 
 async def _run(input: MuleRunInput, listener: MuleListener) -> Result[MuleRunOutcome, MuleError]:
-    problem = _problem(input)
+    problem = problem_of(input)
     if problem is not None:
         return Failure(MuleError(problem))
     if input.stream is not None:
         return await interpret(_Translation(input, listener, input.stream).program())
     async with ProviderSession() as session:
         return await interpret(_Translation(input, listener, session.stream).program())
-
-
-def _problem(input: MuleRunInput) -> Reason | None:
-    """Why an input cannot be run; None where it can."""
-    for name in ("retry", "resume", "model_stream_idle_timeout_ms"):
-        if getattr(input, name) is not None:
-            return NotSupported(f"the setting {name}")
-    names = [tool.descriptor.name for tool in input.tools]
-    doubled = sorted({name for name in names if names.count(name) > 1})
-    if doubled:
-        return InvalidInput("tools", f"two tools are named {doubled[0]}; a name must be unique")
-    if input.max_parallel_tools is not None and input.max_parallel_tools < 1:
-        return InvalidInput("max_parallel_tools", "must be at least 1, or None for no bound")
-    if not (math.isfinite(input.cancel_grace_ms) and input.cancel_grace_ms >= 0):
-        return InvalidInput("cancel_grace_ms", "must be a number of milliseconds, 0 or more")
-    if not input.prompts:
-        return _problem_of_continuing(input.messages)
-    return None
-
-
-def _problem_of_continuing(messages: Sequence[Message]) -> InvalidInput | None:
-    last = next((m for m in reversed(messages) if not isinstance(m, SystemMessage)), None)
-    if last is None:
-        return InvalidInput("prompts", "there is nothing to answer: no prompts, and an empty transcript")
-    if isinstance(last, AssistantMessage):
-        return InvalidInput(
-            "prompts", "there is nothing to answer: no prompts, and the transcript ends in an answer"
-        )
-    return None
 
 
 class _Translation:
@@ -157,18 +130,18 @@ class _Translation:
         self._listener = listener
         self._stream = stream
         self._clock = input.clock or wall_clock
-        self._brought = 0
-        self._repaired: tuple[Message, ...] | None = None
-        self._diagnostics: tuple[AssistantMessageDiagnostic, ...] = ()
+        self._last_options: SimpleStreamOptions | None = None
+        self._unsound = False
+        self._told: Counter[Repair] = Counter()
 
     def program(self) -> Program[Message]:
         """The program of this input."""
         input = self._input
         transcript = self._transcript()
-        self._repair(transcript)
+        self._look_at((*transcript, *input.prompts))
         return Program(
             model=input.model,
-            thinking_level=input.reasoning,
+            thinking_level=thinking_level(input.reasoning, input.options),
             transcript=transcript,
             prompts=tuple(input.prompts),
             tools=tuple(_loop_tool(tool) for tool in input.tools),
@@ -177,8 +150,8 @@ class _Translation:
             listen=self._listen,
             clock=self._clock,
             ids=input.ids or sortable_ids,
-            poll_steering=_poll("get_steering_messages", input.get_steering_messages),
-            poll_follow_ups=_poll("get_follow_up_messages", input.get_follow_up_messages),
+            poll_steering=self._polling("get_steering_messages", input.get_steering_messages),
+            poll_follow_ups=self._polling("get_follow_up_messages", input.get_follow_up_messages),
             prepare_next_turn=self._prepare_next_turn if input.prepare_next_turn else None,
             stop_after_turn=self._stop_after_turn if input.should_stop_after_turn else None,
             sequential=input.tool_execution == "sequential",
@@ -203,72 +176,115 @@ class _Translation:
 
     async def _prepare_call(self, request: ModelRequest[Message]) -> ModelCall:
         input = self._input
-        messages = self._sendable(request.messages)
-        diagnostics, self._diagnostics = self._diagnostics, ()
+        messages, diagnostics = self._sendable(request.messages)
         if input.prepare_system_prompt is not None:
-            text = await _ask("prepare_system_prompt", input.prepare_system_prompt)
+            text = await _ask("prepare_system_prompt", input.prepare_system_prompt, _text)
             messages = _with_system_prompt(messages, text, self._clock())
         key = input.options.api_key
         if input.resolve_api_key is not None:
             resolve, provider = input.resolve_api_key, request.model.provider
-            key = await _ask("resolve_api_key", lambda: resolve(provider)) or key
-        level = request.thinking_level
-        options = dataclasses.replace(
-            input.options,
-            api_key=key,
-            reasoning=None if level == "off" else level,
-            telemetry_context=input.options.telemetry_context or input.telemetry,
-        )
+            key = await _ask("resolve_api_key", lambda: resolve(provider), _text_or_none) or key
+        options = self._options(key, request.thinking_level)
         # The messages are values already; checking thousands of them again for every call is what
         # makes long transcripts slow elsewhere.
         context = Context.model_construct(messages=messages)
         return ModelCall(request.model, context, options, diagnostics)
 
-    def _repair(self, messages: Sequence[Message]) -> None:
+    def _options(self, key: str | None, level: ModelThinkingLevel) -> SimpleStreamOptions:
+        """The options of a request; the same ones again where nothing in them has changed."""
+        reasoning = None if level == "off" else level
+        last = self._last_options
+        if last is None or last.api_key != key or last.reasoning != reasoning:
+            options, telemetry = self._input.options, self._input.telemetry
+            self._last_options = last = dataclasses.replace(
+                options,
+                api_key=key,
+                reasoning=reasoning,
+                telemetry_context=options.telemetry_context or telemetry,
+            )
+        return last
+
+    def _look_at(self, messages: Sequence[Message]) -> None:
         """Look at a transcript that the host brought for results that no call asked for.
 
         What the loop adds by itself is sound, so this looks once, not before every call.
         """
-        repaired = repair(messages)
-        self._diagnostics = repair_diagnostics(repaired.repairs, now_ms=self._clock())
-        self._brought = len(messages)
-        self._repaired = repaired.messages if self._diagnostics else None
+        self._unsound = bool(repair_diagnostics(repair(messages).repairs, now_ms=0))
 
-    def _sendable(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        return messages if self._repaired is None else (*self._repaired, *messages[self._brought :])
+    def _sendable(
+        self, messages: tuple[Message, ...]
+    ) -> tuple[tuple[Message, ...], tuple[AssistantMessageDiagnostic, ...]]:
+        """What can be sent of a transcript, and what the host was not told about it yet."""
+        if not self._unsound:
+            return messages, ()
+        repaired = repair(messages)
+        found = Counter(repaired.repairs)
+        untold = tuple((found - self._told).elements())
+        self._told |= found
+        return repaired.messages, repair_diagnostics(untold, now_ms=self._clock())
+
+    def _polling(self, name: str, hook: GetMessages | None) -> Poll[Message] | None:
+        if hook is None:
+            return None
+
+        async def poll() -> Sequence[Message]:
+            messages = await _ask(name, hook, _messages)
+            # Nobody steers with tool results, but who does may be wrong about the call.
+            self._unsound = self._unsound or any(isinstance(m, ToolResultMessage) for m in messages)
+            return messages
+
+        return poll
 
     async def _prepare_next_turn(self, turn: MuleCompletedTurn) -> Update[Message] | None:
         hook = self._input.prepare_next_turn
         assert hook is not None
-        replacement = await _ask("prepare_next_turn", lambda: hook(turn))
+        replacement = await _ask("prepare_next_turn", lambda: hook(turn), _messages_or_none)
         if replacement is None:
             return None
-        self._repair(replacement)
-        return Update(messages=tuple(replacement))
+        self._look_at(replacement)
+        return Update(messages=replacement)
 
     async def _stop_after_turn(self, turn: MuleCompletedTurn) -> bool:
         hook = self._input.should_stop_after_turn
         assert hook is not None
-        return await _ask("should_stop_after_turn", lambda: hook(turn))
+        return await _ask("should_stop_after_turn", lambda: hook(turn), bool)
 
 
-def _poll(name: str, hook: GetMessages | None) -> Poll[Message] | None:
-    if hook is None:
-        return None
-    return lambda: _ask(name, hook)
-
-
-async def _ask(name: str, call: Callable[[], FutureResult[T, MuleError]]) -> T:
-    """Call a hook; its failure, or an exception out of it, fails the run."""
+async def _ask(name: str, call: Callable[[], FutureResult[T, MuleError]], read: Callable[[T], U]) -> U:
+    """Call a hook and read what it gives. Its failure, an exception out of it, and a value that is none
+    of those it may give fail the run."""
     try:
         result = await settle(call())
+        if is_successful(result):
+            return read(result.unwrap())
+        cause = cause_of(result.failure())
     except BaseException as exc:
-        if is_their_failure(exc):
-            raise RunFailed(MuleError(HookFailed(name)).because(exc)) from exc
-        raise
-    if is_successful(result):
-        return result.unwrap()
-    raise RunFailed(MuleError(HookFailed(name)).because(result.failure()))
+        if not is_their_failure(exc):
+            raise
+        cause = exc
+    raise RunFailed(MuleError(HookFailed(name)).because(cause)) from cause
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected a text, not {type(value).__name__}")
+    return value
+
+
+def _text_or_none(value: object) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _messages(value: Sequence[Message]) -> tuple[Message, ...]:
+    messages = tuple(value)
+    for message in messages:
+        if not isinstance(message, get_args(Message)):
+            raise TypeError(f"expected messages, not {type(message).__name__}")
+    return messages
+
+
+def _messages_or_none(value: Sequence[Message] | None) -> tuple[Message, ...] | None:
+    return None if value is None else _messages(value)
 
 
 def _with_system_prompt(messages: tuple[Message, ...], text: str, now: int) -> tuple[Message, ...]:
@@ -307,22 +323,52 @@ def _told(error: MuleError) -> str:
 
 async def _execute(prepared: MulePreparedTool, sink: PartSink) -> MuleToolResult:
     """Advance a tool's stream part by part, never ahead of the listener, and close it here too."""
-    parts = prepared.execute()
+    parts = aiter(prepared.execute())
+    step: Awaitable[Result[MuleToolExecutionPart, MuleError]] = anext(parts)
     try:
-        async for result in parts:
-            if not is_successful(result):
-                return error_result(_told(result.failure()))
-            part = result.unwrap()
+        while True:
+            part = _part(await step)
             if isinstance(part, MuleToolResult):
                 return part
             sink.put(part)
-            await sink.heard()
+            step = await _next(parts, sink)
+    except StopAsyncIteration:
+        return error_result(NO_RESULT)
     finally:
         await _close(parts)
-    return error_result(NO_RESULT)
 
 
-async def _close(parts: AsyncIterator[Result[MuleToolExecutionPart, MuleError]]) -> None:
+_Parts: TypeAlias = AsyncIterator[Result[MuleToolExecutionPart, MuleError]]
+
+
+async def _next(parts: _Parts, sink: PartSink) -> Awaitable[Result[MuleToolExecutionPart, MuleError]]:
+    """The step to the next part, to be taken once the listener has heard the last one.
+
+    A tool that yields inside a scope of its own lends us that scope. A cancel that finds us waiting is
+    then for the tool to see, at its yield, as if it had waited there itself: it may be its own timeout.
+    """
+    try:
+        await sink.heard()
+    except anyio.get_cancelled_exc_class() as exc:
+        if not isinstance(parts, AsyncGenerator):
+            raise
+        return parts.athrow(exc)
+    return anext(parts)
+
+
+def _part(result: object) -> MuleToolExecutionPart:
+    """What a tool's stream gave; a failure, or what is no part at all, is the end of it."""
+    if not isinstance(result, Result):  # a host's code may not be type-checked
+        return error_result(UNUSABLE_PART)
+    if not is_successful(result):
+        return error_result(_told(result.failure()))
+    part: object = result.unwrap()
+    if not isinstance(part, (MuleToolProgress, MuleToolResult)):
+        return error_result(UNUSABLE_PART)
+    return part
+
+
+async def _close(parts: _Parts) -> None:
     """Close a tool's stream where it can be closed. Its result stands, whatever closing it raises.
 
     A generator that yields inside a task group of its own gives its GeneratorExit back in a group.

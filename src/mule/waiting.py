@@ -37,12 +37,22 @@ def is_their_failure(exc: BaseException) -> bool:
     """Whether what came out of somebody else's code is a failure of that code.
 
     An Exception is. So is a cancelled exception that nobody ordered: it came from a scope or task of
-    theirs. Ctrl-C and a real cancellation are not.
+    theirs. A real cancellation is not, nor is what is meant for the program as a whole: Ctrl-C,
+    SystemExit, and whatever else is no Exception, alone or in a group.
     """
-    if isinstance(exc, Exception) and not is_cancellation(exc):
-        return True
-    cancelled = isinstance(exc, anyio.get_cancelled_exc_class() | BaseExceptionGroup)
-    return cancelled and is_cancellation(exc) and not being_cancelled()
+    if not is_of_the_work(exc):
+        return False
+    return not (is_cancellation(exc) and being_cancelled())
+
+
+def is_of_the_work(exc: BaseException) -> bool:
+    """Whether an exception is an Exception or a cancellation, or a group of nothing else.
+
+    A cancelled exception of asyncio counts on every back end: on trio it comes out of foreign futures.
+    """
+    if isinstance(exc, BaseExceptionGroup):
+        return all(is_of_the_work(inner) for inner in exc.exceptions)
+    return isinstance(exc, (Exception, asyncio.CancelledError, anyio.get_cancelled_exc_class()))
 
 
 async def protected(work: Callable[[], Awaitable[object]], grace: float) -> None:

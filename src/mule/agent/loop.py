@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Generic, TypeAlias, cast
+from inspect import isawaitable
+from typing import Any, Generic, TypeAlias, get_args
 
 from returns.pipeline import is_successful
 from returns.result import Result, Success
@@ -17,7 +18,6 @@ from mule.agent.events import AgentEvent, agent_event
 from mule.agent.hooks import (
     AgentContext,
     AgentLoopConfig,
-    AgentLoopTurnUpdate,
     AgentRequestUpdate,
     AgentTurnContext,
     PrepareRequestContext,
@@ -38,15 +38,13 @@ from mule.loop.program import (
 )
 from mule.loop.wording import unknown_tool
 from mule.ports import MuleStreamFunction
+from mule.settings import thinking_level
 from mule.values.content import ToolCall
 from mule.values.errors import HookFailed, InvalidInput, MuleError
 from mule.values.messages import (
     AssistantMessage,
     Context,
     Message,
-    SystemMessage,
-    ToolResultMessage,
-    UserMessage,
 )
 from mule.values.run import AnyEvent, MuleCompletedTurn
 from mule.values.signal import AbortSignal
@@ -55,6 +53,7 @@ from mule.waiting import is_their_failure
 
 M = TypeVar("M", default=Message)
 T = TypeVar("T")
+U = TypeVar("U")
 
 AgentListener: TypeAlias = Callable[[AgentEvent[M]], "Awaitable[None] | None"]
 
@@ -168,6 +167,7 @@ class _AgentRun(Generic[M]):
         signal: AbortSignal | None,
     ) -> None:
         self._prompts = tuple(prompts)
+        _check_names(context.tools)
         self._context = context
         self._config = config
         self._emit = emit
@@ -191,7 +191,7 @@ class _AgentRun(Generic[M]):
         config = self._config
         return Program(
             model=config.model,
-            thinking_level=config.reasoning,
+            thinking_level=thinking_level(config.reasoning, config.options),
             transcript=tuple(self._context.messages),
             prompts=self._prompts,
             tools=self._loop_tools(),
@@ -227,8 +227,8 @@ class _AgentRun(Generic[M]):
         translated = agent_event(event)
         if translated is None:
             return None
-        heard = self._emit(translated)
-        return None if heard is None else _succeed(heard)
+        heard: object = self._emit(translated)  # a sync listener may give anything, as `file.write` does
+        return _succeed(heard) if isawaitable(heard) else None
 
     def _poll(
         self, name: str, hook: Callable[[], Any] | None
@@ -236,36 +236,31 @@ class _AgentRun(Generic[M]):
         if hook is None:
             return None
 
-        async def poll() -> Sequence[M]:
-            messages = await _ask(name, hook)
-            return cast("Sequence[M]", messages or ())
-
-        return poll
+        return lambda: _ask(name, hook, lambda messages: tuple(messages or ()))
 
     async def _prepare_call(self, request: ModelRequest[M]) -> ModelCall:
         config, signal = self._config, self._signal
         messages: Sequence[M] = request.messages
         if config.transform_context is not None:
             transform, before = config.transform_context, messages
-            messages = await _ask("transform_context", lambda: transform(before, signal))
-        known: Sequence[Message]
+            messages = await _ask("transform_context", lambda: transform(before, signal), _listed)
         if config.convert_to_llm is not None:
             convert, after = config.convert_to_llm, messages
-            known = await _ask("convert_to_llm", lambda: convert(after))
+            known = await _ask("convert_to_llm", lambda: convert(after), _all_known)
         else:
             known = known_messages(messages)
         key = None
         if config.get_api_key is not None:
             get, provider = config.get_api_key, request.model.provider
-            key = await _ask("get_api_key", lambda: get(provider))
+            key = await _ask("get_api_key", lambda: get(provider), _key)
         level = request.thinking_level
         options = replace(
             config.options,
             api_key=key or config.options.api_key,
             reasoning=None if level == "off" else level,
-            signal=signal,
+            signal=config.options.signal if signal is None else signal,
         )
-        return ModelCall(request.model, Context.model_construct(messages=tuple(known)), options)
+        return ModelCall(request.model, Context.model_construct(messages=known), options)
 
     async def _prepare_request(self, request: ModelRequest[M]) -> Update[M] | None:
         hook = self._config.prepare_request
@@ -275,27 +270,31 @@ class _AgentRun(Generic[M]):
             model=request.model,
             thinking_level=request.thinking_level,
         )
-        return self._update(await _ask("prepare_request", lambda: hook(context, self._signal)), ())
+        return await _ask(
+            "prepare_request", lambda: hook(context, self._signal), lambda given: self._update(given, ())
+        )
 
     async def _prepare_next_turn(self, turn: MuleCompletedTurn[M]) -> Update[M] | None:
         hook = self._config.prepare_next_turn
         assert hook is not None
-        update: AgentLoopTurnUpdate[M] | None = await _ask(
-            "prepare_next_turn", lambda: hook(self._turn(turn))
+        return await _ask(
+            "prepare_next_turn",
+            lambda: hook(self._turn(turn)),
+            lambda given: self._update(given, given.messages if given is not None else ()),
         )
-        return self._update(update, update.messages if update is not None else ())
 
     def _update(self, update: AgentRequestUpdate[M] | None, added: Sequence[M]) -> Update[M] | None:
         if update is None:
             return None
         messages = tools = None
         if update.context is not None:
-            messages = update.context.messages
+            messages = tuple(update.context.messages)
+            _check_names(update.context.tools)
             self._tools = tuple(update.context.tools)
             tools = self._loop_tools()
         return Update(
             messages=messages,
-            added=added,
+            added=tuple(added),
             tools=tools,
             model=update.model,
             thinking_level=update.thinking_level,
@@ -304,13 +303,16 @@ class _AgentRun(Generic[M]):
     async def _finish_turn(self, turn: MuleCompletedTurn[M]) -> Verdict | None:
         hook = self._config.finish_turn
         assert hook is not None
-        decision = await _ask("finish_turn", lambda: hook(self._turn(turn), self._signal))
-        return None if decision is None else decision.action
+        return await _ask(
+            "finish_turn",
+            lambda: hook(self._turn(turn), self._signal),
+            lambda decision: None if decision is None else decision.action,
+        )
 
     async def _stop_after_turn(self, turn: MuleCompletedTurn[M]) -> bool:
         hook = self._config.should_stop_after_turn
         assert hook is not None
-        return await _ask("should_stop_after_turn", lambda: hook(self._turn(turn)))
+        return await _ask("should_stop_after_turn", lambda: hook(self._turn(turn)), bool)
 
     def _turn(self, turn: MuleCompletedTurn[M]) -> AgentTurnContext[M]:
         return AgentTurnContext(
@@ -321,21 +323,52 @@ class _AgentRun(Generic[M]):
         )
 
 
+def _check_names(tools: Sequence[AgentTool[Any, Any]]) -> None:
+    """Refuse two tools of one name: the model could not tell them apart, and one would never run.
+
+    Raises:
+        MuleError: `InvalidInput`.
+    """
+    names = [tool.name for tool in tools]
+    for doubled in sorted({name for name in names if names.count(name) > 1}):
+        raise MuleError(InvalidInput("tools", f"two tools are named {doubled}; a name must be unique"))
+
+
 def known_messages(messages: Sequence[Any]) -> tuple[Message, ...]:
     """The messages of the four known kinds; what a model cannot be told is left out."""
-    kinds = (SystemMessage, UserMessage, AssistantMessage, ToolResultMessage)
-    return tuple(message for message in messages if isinstance(message, kinds))
+    return tuple(message for message in messages if isinstance(message, _KNOWN))
 
 
-async def _succeed(heard: Awaitable[None]) -> Result[None, MuleError]:
+_KNOWN = get_args(Message)
+
+
+def _all_known(messages: Sequence[Message]) -> tuple[Message, ...]:
+    for message in messages:
+        if not isinstance(message, _KNOWN):
+            raise TypeError(f"a model cannot be told a {type(message).__name__}")
+    return tuple(messages)
+
+
+def _listed(messages: Sequence[M]) -> tuple[M, ...]:
+    return tuple(messages)
+
+
+def _key(value: object) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"expected a key or None, not {type(value).__name__}")
+    return value
+
+
+async def _succeed(heard: Awaitable[object]) -> Result[None, MuleError]:
     await heard
     return Success(None)
 
 
-async def _ask(name: str, call: Callable[[], T | Awaitable[T]]) -> T:
-    """Call a hook; an exception out of it fails the run."""
+async def _ask(name: str, call: Callable[[], T | Awaitable[T]], read: Callable[[T], U]) -> U:
+    """Call a hook and read what it gives. An exception out of it, and a value that is none of those it may
+    give, fail the run."""
     try:
-        return await maybe_await(call())
+        return read(await maybe_await(call()))
     except BaseException as exc:
         if is_their_failure(exc):
             raise RunFailed(MuleError(HookFailed(name)).because(exc)) from exc

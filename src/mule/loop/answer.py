@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from typing import Any, Generic
+from typing import Any, Generic, Literal, get_args
 
 from typing_extensions import TypeVar
 
@@ -13,6 +13,7 @@ from mule.loop.report import Reporter
 from mule.loop.wording import ABORTED
 from mule.ports import AssistantMessageEventStream
 from mule.transcript.endings import failure_of
+from mule.transcript.redaction import secrets_of, without_secrets
 from mule.values.errors import ModelFailed
 from mule.values.messages import AssistantMessage, Message
 from mule.values.model import ModelThinkingLevel
@@ -61,8 +62,10 @@ class Answering(Generic[M]):
             message = await self._stream()
             broke = False
         except _StreamBroke as exc:
-            message = self._malformed(exc.__cause__)
             broke = True
+            # Once the signal is given, breaking off is what was asked for.
+            stopped = self._program.aborted()
+            message = self._broken(exc.__cause__, "aborted" if stopped else "error")
         if aborted and message.stop_reason not in ("error", "aborted"):
             # A stream function that heeds no signal would keep an aborted run going for ever.
             message = message.with_(stop_reason="aborted", error_message=ABORTED)
@@ -100,19 +103,22 @@ class Answering(Generic[M]):
         try:
             async for event in stream:
                 if isinstance(event, AssistantDone):
-                    return event.message
+                    return _final(event.message)
                 if isinstance(event, AssistantError):
                     self._error = event
-                    return event.error
+                    return _failed(event)
                 if isinstance(event, AssistantStart):
                     if not self._shown:
+                        value = _partial(event.partial)
                         self._shown = True
                         self._last = event
-                        await report.message_start(event.partial, identity)
+                        await report.message_start(value, identity)
+                elif not isinstance(event, _Growth):
+                    raise TypeError(f"{type(event).__name__} is no event of an answer")
                 elif self._shown:
                     self._last = event
                     await report.message_update(event, identity)
-            return _checked(await stream.result())
+            return _final(await stream.result())
         except RunFailed:
             raise
         except BaseException as exc:
@@ -120,20 +126,33 @@ class Answering(Generic[M]):
                 raise _StreamBroke from exc
             raise
 
-    def _malformed(self, cause: BaseException | None) -> AssistantMessage:
-        text = f"{type(cause).__name__}: {cause}" if cause is not None else "no result"
-        text = f"The stream of the model broke: {text}"
-        if self._last is not None:
-            return self._last.partial.with_(stop_reason="error", error_message=text)
+    def _broken(
+        self, cause: BaseException | None, stop_reason: Literal["error", "aborted"]
+    ) -> AssistantMessage:
+        """The answer of a stream that broke: what had arrived by then, and why there is no more."""
+        options = self._call.options
+        text = f"The stream of the model broke: {type(cause).__name__}: {cause}"
+        text = without_secrets(text, secrets_of(options.headers or {}, options.api_key))
+        arrived = self._arrived()
+        if arrived is not None:
+            return arrived.with_(stop_reason=stop_reason, error_message=text)
         model = self._call.model
         return AssistantMessage(
             api=model.api,
             provider=model.provider,
             model=model.id,
-            stop_reason="error",
+            stop_reason=stop_reason,
             error_message=text,
             timestamp=self._reporter.now(),
         )
+
+    def _arrived(self) -> AssistantMessage | None:
+        if self._last is None:
+            return None
+        try:
+            return _partial(self._last.partial)
+        except Exception:  # the source of a broken stream may be broken, too
+            return None
 
     def _stamped(self, message: AssistantMessage, duration_ms: int) -> AssistantMessage:
         changes: dict[str, Any] = {"thinking_level": self._level, "duration_ms": duration_ms}
@@ -144,7 +163,7 @@ class Answering(Generic[M]):
     def _failure(self, message: AssistantMessage, *, broke: bool) -> ModelFailed | None:
         if message.stop_reason not in ("error", "aborted"):
             return None
-        if broke:
+        if broke and message.stop_reason == "error":
             return ModelFailed("malformed", message)
         known = self._error.failure if self._error is not None else None
         if known is None:
@@ -152,10 +171,29 @@ class Answering(Generic[M]):
         return ModelFailed(known.ending, message, known.status, known.headers, known.retry_after_ms)
 
 
-def _checked(message: AssistantMessage) -> AssistantMessage:
+_Growth = get_args(GrowthEvent)
+
+
+# A stream function is a host's code and may not be type-checked: what it gives is looked at once.
+def _partial(message: object) -> AssistantMessage:
     if not isinstance(message, AssistantMessage):
-        raise TypeError(f"the stream's result is a {type(message).__name__}, not an AssistantMessage")
+        raise TypeError(f"an answer is an AssistantMessage, not {type(message).__name__}")
     return message
+
+
+def _final(message: object) -> AssistantMessage:
+    answer = _partial(message)
+    if answer.stop_reason == "pending":
+        raise ValueError("it ended without a result: its last message is still pending")
+    return answer
+
+
+def _failed(event: AssistantError) -> AssistantMessage:
+    """The message of an error event; it has failed whatever its own stop reason says."""
+    message = _partial(event.error)
+    if message.stop_reason in ("error", "aborted"):
+        return message
+    return message.with_(stop_reason=event.reason)
 
 
 async def _close(stream: AssistantMessageEventStream) -> None:

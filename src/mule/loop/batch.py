@@ -22,7 +22,7 @@ from mule.values.content import TextContent, ToolCall
 from mule.values.messages import Message, ToolResultMessage
 from mule.values.run import MuleIdentity, Settled, Started
 from mule.values.tools import MuleToolProgress, MuleToolResult
-from mule.waiting import is_their_failure
+from mule.waiting import is_cancellation, is_of_the_work, is_their_failure
 
 M = TypeVar("M", default=Message)
 
@@ -208,6 +208,7 @@ class Batch(Generic[M]):
                     await self._settle(entry, error_result(wording.ABORTED))
                     continue
                 await entry.report.checkpoint(Started(entry.report.tool, entry.report.call, entry.index))
+                entry.began = self.reporter.now()  # what it waited for its place is not its own time
                 tools.start_soon(_run_tool, entry, relay)
                 running += 1
             if not running:
@@ -224,8 +225,8 @@ class Batch(Generic[M]):
 
     async def _settle(self, entry: _Entry, result: MuleToolResult) -> None:
         report = entry.report
+        result, entry.message = _told(report.call, result, entry.began, self.reporter.now())
         entry.result = result
-        entry.message = _result_message(report.call, result, entry.began, self.reporter.now())
         await report.checkpoint(
             Settled(report.tool, report.call, entry.index, entry.message, result.terminate)
         )
@@ -245,12 +246,12 @@ async def _run_tool(entry: _Entry, relay: _Relay) -> None:
         if isinstance(result, MuleToolResult):  # a host's code may not be type-checked
             entry.result = result
     except BaseException as exc:
-        if is_their_failure(exc):
+        # Always something to tell, a cancel too: it may be the tool's own doing, and then the run waits.
+        # Where it is the run that goes down, nobody listens.
+        if is_of_the_work(exc):
             entry.result = error_result(text_of(exc))
-        elif isinstance(exc, (KeyboardInterrupt, SystemExit)):
-            entry.fatal = exc
         else:
-            return  # cancelled: the run is going down, and nobody waits for a result
+            entry.fatal = exc
     finally:
         sink.open = False
     relay.put(entry, None, sink)
@@ -262,8 +263,26 @@ def error_result(text: str) -> MuleToolResult:
 
 
 def text_of(exc: BaseException) -> str:
-    """What the model is told about an exception of a tool: its text, or at least its type."""
+    """What the model is told about an exception of a tool: its text, or at least its type.
+
+    Of a group, what is in it. Of a cancel, only that: its text is about scopes.
+    """
+    if isinstance(exc, BaseExceptionGroup):
+        return "; ".join(dict.fromkeys(text_of(inner) for inner in exc.exceptions))
+    if is_cancellation(exc):
+        return wording.CANCELLED_ITSELF
     return str(exc) or type(exc).__name__
+
+
+def _told(
+    call: ToolCall, result: MuleToolResult, began: int, now: int
+) -> tuple[MuleToolResult, ToolResultMessage]:
+    """A result and its message; an error result where a host's code gave one that no message can hold."""
+    try:
+        return result, _result_message(call, result, began, now)
+    except (TypeError, ValueError):
+        unusable = error_result(wording.UNUSABLE_RESULT)
+        return unusable, _result_message(call, unusable, began, now)
 
 
 def _result_message(call: ToolCall, result: MuleToolResult, began: int, now: int) -> ToolResultMessage:

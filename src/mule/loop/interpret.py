@@ -259,11 +259,10 @@ class Interpretation(Generic[M]):
     async def fail(self, stop: RunFailed) -> Result[MuleRunOutcome[M], MuleError]:
         """The end of a run that failed; a listener that failed is not told."""
         error = self._with_outcome(stop.error)
-        if not stop.silent:
-            try:
-                await self.report.emit(self._run_end("failed", self.outcome(None), error))
-            except RunFailed as again:
-                return Failure(self._with_outcome(again.error))
+        try:
+            await self.report.emit(self._run_end("failed", self.outcome(None), error))
+        except RunFailed as again:
+            return Failure(self._with_outcome(again.error))
         return Failure(error)
 
     async def go_down(self, exc: BaseException) -> None:
@@ -282,6 +281,7 @@ class Interpretation(Generic[M]):
             await self.report.emit(self._run_end("cancelled", self.outcome(None)))
 
     def _with_outcome(self, error: MuleError) -> MuleError:
+        error.at = error.at or self.report.turn
         error.outcome = self.outcome(None)
         return error
 
@@ -289,8 +289,8 @@ class Interpretation(Generic[M]):
         self, status: Any, outcome: MuleRunOutcome[M], error: MuleError | None = None
     ) -> RunEnd[M]:
         return RunEnd(
+            timestamp=self.report.last_now(),
             sequence=self.report.number(),
-            timestamp=self.report.now(),
             run=self.report.run,
             status=status,
             outcome=outcome,

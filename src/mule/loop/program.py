@@ -27,12 +27,18 @@ M = TypeVar("M", default=Message)
 
 
 class RunFailed(Exception):
-    """Ends a run from wherever it is; never leaves the loop. `silent`: the listener is gone."""
+    """Ends a run from wherever it is; never leaves the loop."""
 
-    def __init__(self, error: MuleError, *, silent: bool = False) -> None:
+    def __init__(self, error: MuleError) -> None:
         super().__init__(error)
         self.error = error
-        self.silent = silent
+
+
+def cause_of(failure: object) -> BaseException:
+    """What a hook or listener failed with, as a cause; a host's code may fail with anything."""
+    if isinstance(failure, BaseException):
+        return failure
+    return TypeError(f"failed with a {type(failure).__name__}, not with a MuleError")
 
 
 class PartSink(Protocol):

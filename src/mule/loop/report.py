@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import Any, Generic
+import contextlib
+from typing import Any, Generic, cast
 
 from returns.pipeline import is_successful
-from returns.result import Result
 from typing_extensions import TypeVar
 
-from mule.loop.program import Program, RunFailed
+from mule.loop.program import Program, RunFailed, cause_of
 from mule.values.content import ToolCall
 from mule.values.errors import ListenerFailed, MuleError
 from mule.values.messages import AssistantMessage, Message
@@ -32,7 +31,7 @@ from mule.values.run import (
 )
 from mule.values.stream import AssistantMessageEvent
 from mule.values.tools import MuleToolProgress, MuleToolResult
-from mule.waiting import is_their_failure
+from mule.waiting import is_cancellation, is_their_failure
 
 M = TypeVar("M", default=Message)
 
@@ -40,58 +39,71 @@ M = TypeVar("M", default=Message)
 class Reporter(Generic[M]):
     """Makes the events of one run and waits until the listener is done with each."""
 
-    __slots__ = ("_ids", "_listen", "_sequence", "now", "opened", "run", "turn")
+    __slots__ = ("_clock", "_ids", "_last", "_listen", "_sequence", "gone", "opened", "run", "turn")
 
     def __init__(self, program: Program[M]) -> None:
-        self.now = program.clock
+        self._clock = program.clock
+        self._last = 0
         self._ids = program.ids
         self._listen = program.listen
         self._sequence = -1
         self.opened = False
+        self.gone = False  # the listener has failed: it gets nothing more, the run's end included
         self.run = self.identify("run")
         self.turn = self.run  # until the first turn_start
+
+    def now(self) -> int:
+        """The time, in milliseconds since the epoch."""
+        self._last = self._clock()
+        return self._last
+
+    def last_now(self) -> int:
+        """The time as far as it is known: for the run's end, which a broken clock must not take away."""
+        with contextlib.suppress(Exception):
+            return self.now()
+        return self._last
 
     def identify(self, kind: MuleIdentityKind) -> MuleIdentity:
         """A new identity."""
         return MuleIdentity(kind, self._ids(kind))
 
     def number(self) -> int:
-        """The sequence number of the next event."""
+        """The sequence number of the next event. Taken last: a clock that raises must leave no gap."""
         self._sequence += 1
         return self._sequence
 
     async def emit(self, event: AnyEvent[M]) -> None:
         """Give one event to the listener. Where it fails, the run ends and it gets no more."""
+        if self.gone:
+            return
+        cause: BaseException | None = None
         try:
             heard = self._listen(event)
             if heard is not None:
-                await self._settle(heard, event)
-        except RunFailed:
-            raise
+                result = await heard
+                cause = None if is_successful(result) else cause_of(result.failure())
         except BaseException as exc:
-            if is_their_failure(exc):
-                raise self._failed(event, exc) from exc
-            raise
-
-    async def _settle(self, heard: Awaitable[Result[None, MuleError]], event: AnyEvent[M]) -> None:
-        result = await heard
-        if not is_successful(result):
-            raise self._failed(event, result.failure())
-
-    def _failed(self, event: AnyEvent[Any], cause: BaseException) -> RunFailed:
-        return RunFailed(MuleError(ListenerFailed(event), self.run).because(cause), silent=True)
+            theirs = is_their_failure(exc)
+            self.gone = theirs or not is_cancellation(exc)
+            if not theirs:
+                raise
+            cause = exc
+        if cause is not None:
+            self.gone = True
+            failed: ListenerFailed = ListenerFailed(cast(Any, event))  # an event of any M
+            raise RunFailed(MuleError(failed, self.run).because(cause)) from cause
 
     async def run_start(self) -> None:
         """The run begins; from here on it owes a run_end."""
         self.opened = True
-        await self.emit(RunStart(sequence=self.number(), timestamp=self.now(), run=self.run))
+        await self.emit(RunStart(timestamp=self.now(), sequence=self.number(), run=self.run))
 
     async def turn_start(self, index: int) -> None:
         """A turn begins."""
         self.turn = self.identify("turn")
         await self.emit(
             TurnStart(
-                sequence=self.number(), timestamp=self.now(), run=self.run, turn=self.turn, index=index
+                timestamp=self.now(), sequence=self.number(), run=self.run, turn=self.turn, index=index
             )
         )
 
@@ -100,8 +112,8 @@ class Reporter(Generic[M]):
     ) -> None:
         """A message enters the transcript."""
         event: MessageStart[Any] = MessageStart(
-            sequence=self.number(),
             timestamp=self.now(),
+            sequence=self.number(),
             run=self.run,
             turn=self.turn,
             message=message,
@@ -114,8 +126,8 @@ class Reporter(Generic[M]):
         """An answer has grown."""
         await self.emit(
             MessageUpdate(
-                sequence=self.number(),
                 timestamp=self.now(),
+                sequence=self.number(),
                 run=self.run,
                 turn=self.turn,
                 message=message,
@@ -128,8 +140,8 @@ class Reporter(Generic[M]):
     ) -> None:
         """A message is final."""
         event: MessageEnd[Any] = MessageEnd(
-            sequence=self.number(),
             timestamp=self.now(),
+            sequence=self.number(),
             run=self.run,
             turn=self.turn,
             message=message,
@@ -148,8 +160,8 @@ class Reporter(Generic[M]):
         """A turn is over."""
         await self.emit(
             TurnEnd(
-                sequence=self.number(),
                 timestamp=self.now(),
+                sequence=self.number(),
                 run=self.run,
                 turn=self.turn,
                 completed=completed,
@@ -179,8 +191,8 @@ class ToolReporter:
         r = self._reporter
         await r.emit(
             ToolExecutionStart(
-                sequence=r.number(),
                 timestamp=r.now(),
+                sequence=r.number(),
                 run=r.run,
                 turn=r.turn,
                 message=self._answer,
@@ -194,8 +206,8 @@ class ToolReporter:
         r = self._reporter
         await r.emit(
             ToolCheckpointed(
-                sequence=r.number(),
                 timestamp=r.now(),
+                sequence=r.number(),
                 run=r.run,
                 turn=r.turn,
                 message=self._answer,
@@ -209,8 +221,8 @@ class ToolReporter:
         r = self._reporter
         await r.emit(
             ToolExecutionUpdate(
-                sequence=r.number(),
                 timestamp=r.now(),
+                sequence=r.number(),
                 run=r.run,
                 turn=r.turn,
                 message=self._answer,
@@ -225,8 +237,8 @@ class ToolReporter:
         r = self._reporter
         await r.emit(
             ToolExecutionEnd(
-                sequence=r.number(),
                 timestamp=r.now(),
+                sequence=r.number(),
                 run=r.run,
                 turn=r.turn,
                 message=self._answer,

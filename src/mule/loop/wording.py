@@ -4,6 +4,9 @@ from __future__ import annotations
 
 ABORTED = "The run was aborted before this could finish."
 NO_RESULT = "The tool ended without giving a result."
+UNUSABLE_RESULT = "The tool gave a result that is not made of texts and images."
+UNUSABLE_PART = "The tool gave something that is neither progress nor a result."
+CANCELLED_ITSELF = "The tool cancelled itself before it could finish."
 
 
 def unknown_tool(name: str) -> str:
