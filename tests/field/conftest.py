@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from field.cases import BUILT_IN, FieldCase, as_of, read_cases
+from field.reported import BUILT_IN, FieldCase, as_of, read_cases
 from field.table import IN_PLACE_OF, run_by
 
 _RUN_BY: Final = {

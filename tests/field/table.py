@@ -11,7 +11,7 @@ from typing import Final
 
 from returns.result import Result
 
-from field.cases import FieldCase
+from field.reported import FieldCase
 from mule.effect import MuleError, MuleRunInput, MuleRunOutcome, NotSupported, run, settle
 from mule.testing import run_virtually
 from mule.values.model import Model

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from field.cases import FieldCase
+from field.reported import FieldCase
+from mule.transcript.overflow import is_context_overflow
 from mule.transcript.request_retry import AskedTooLong, Wait, plan_request_retry
 from mule.transcript.retry import is_retryable_assistant_error
 from mule.values.messages import AssistantMessage
@@ -68,7 +69,13 @@ def _failed(text: str) -> AssistantMessage:
     )
 
 
+def _check_overflow(row: Mapping[str, Any], _table: Mapping[str, Any]) -> str | None:
+    got = is_context_overflow(_failed(row["error"]))
+    return None if got == row["want"] else f"{got}"
+
+
 _CHECKS: Final[Mapping[str, Callable[[Mapping[str, Any], Mapping[str, Any]], str | None]]] = {
     "retry_delay_seconds": _check_delay,
     "is_retryable": _check_retryable,
+    "is_context_overflow": _check_overflow,
 }

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from mule.adapters.registry import stream_model
 
 from adapters.calling import Call, call, simple
 from adapters.serving import Answer, Connection, ScriptedTransport, bare_environment, raw_response, serving
-from field.cases import FieldCase, context_of, exchanges_of, model_of, options_json
+from field.reported import FieldCase, context_of, exchanges_of, model_of, options_json
 from field.test_exchanges import mismatches
+from mule.adapters.registry import stream_model
 from mule.values.errors import MuleError
 
 

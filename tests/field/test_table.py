@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from field.cases import BUILT_IN, read_cases
+from field.reported import BUILT_IN, read_cases
 from field.table import IN_PLACE_OF, LATER, TABLE, is_built, run_by
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import base64
 import json
+import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +22,7 @@ from mule.values.model import Model
 Json: TypeAlias = "dict[str, Any]"
 BUILT_IN: Final = Path(__file__).parent / "cases"
 
+_LIMIT: Final = re.compile(r"ends within (\d+) (ms|s)\b")
 BASE_URL: Final = "http://pond.test/v1"
 KEY: Final = "test-key"
 
@@ -38,6 +41,14 @@ class FieldCase:
         """What a correct system does."""
         expect: Json = self.content.get("expect", {})
         return expect
+
+    @property
+    def limit_s(self) -> float:
+        """Within how many seconds the case demands an end, in words; infinite where it does not."""
+        for demand in self.expect.get("must", ()):
+            if found := _LIMIT.search(demand):
+                return int(found[1]) / (1000 if found[2] == "ms" else 1)
+        return math.inf
 
     def says(self, words: str) -> bool:
         """Does one of the demands in words hold these words?"""
@@ -81,9 +92,12 @@ def context_of(case: FieldCase) -> Context:
 
 
 def options_json(case: FieldCase) -> Json:
-    """The case's options, with a key where it gives none."""
+    """The case's options for a request, with a key where it gives none; `attempts` are retries."""
     given = {"apiKey": KEY, **case.content.get("options", {})}
-    return {name: value for name, value in given.items() if name != "idle_timeout_ms"}
+    given.pop("idle_timeout_ms", None)  # a setting of the run
+    if "attempts" in given:
+        given["maxRetries"] = given.pop("attempts")
+    return given
 
 
 def exchanges_of(case: FieldCase) -> list[Exchange]:
