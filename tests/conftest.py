@@ -31,14 +31,15 @@ settings.load_profile("mule")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    with suppress(ValueError):  # the conftest of the golden cases, which reads it, may have been first
-        parser.addoption(
-            "--golden",
-            action="append",
-            default=[],
-            metavar="DIR",
-            help="run the golden cases of this folder instead",
-        )
+    for name in ("golden", "field"):
+        with suppress(ValueError):  # the conftest of those cases, which reads it, may have been first
+            parser.addoption(
+                f"--{name}",
+                action="append",
+                default=[],
+                metavar="DIR",
+                help=f"run the {name} cases of this folder instead",
+            )
 
 
 @pytest.fixture(params=["asyncio", "trio"])
