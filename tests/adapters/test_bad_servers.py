@@ -14,7 +14,6 @@ from typing import Any, Final
 
 import anyio
 import pytest
-from mule.adapters.registry import stream_model
 
 from adapters.calling import Call, call, is_worth_a_retry, simple
 from adapters.serving import (
@@ -29,6 +28,7 @@ from adapters.serving import (
     bare_environment,
     sse,
 )
+from mule.adapters.registry import stream_model
 from mule.values.errors import Ending
 from mule.values.messages import Context, UserMessage
 from mule.values.model import Model
