@@ -30,7 +30,8 @@ from mule.values.tools import MuleToolExecutionPart, Tool
 class AssistantMessageEventStream(Protocol):
     """One answer as it comes. Iterate it once; close it however it was left.
 
-    It never raises for a failure of the request or the model: that is its last event.
+    It never raises for a failure of the request or the model: that is its last event. It gives no event
+    from inside a timeout or task group of its own, which would then hold, and cancel, who listens to it.
     """
 
     def __aiter__(self) -> AsyncIterator[AssistantMessageEvent]:

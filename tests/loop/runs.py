@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from returns.future import FutureResult
 from returns.pipeline import is_successful
@@ -36,11 +36,13 @@ from mule.effect import (
     UserMessage,
     done,
     no_listener,
+    ready,
     run,
     settle,
 )
 from mule.testing import SCRIPTED_MODEL, Scripted, ScriptedModel
 
+T = TypeVar("T")
 Parts: TypeAlias = AsyncIterator[Result[MuleToolExecutionPart, MuleError]]
 React: TypeAlias = "Callable[[MuleEvent], Awaitable[object] | None]"
 
@@ -147,6 +149,12 @@ def tool_of(name: str, execute: Callable[[], Any], **settings: Any) -> MuleTool:
 
     descriptor: Tool = Tool(name=name, description="", parameters={"type": "object", "properties": {}})
     return MuleTool(descriptor=descriptor, prepare=prepare, **settings)
+
+
+def noted(log: list[str], name: str, value: T) -> FutureResult[T, MuleError]:
+    """What a hook gives, and that it was called."""
+    log.append(name)
+    return ready(value)
 
 
 class FakeStream:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, get_args
 
@@ -18,7 +19,13 @@ from mule.values.errors import ModelFailed
 from mule.values.messages import AssistantMessage, Message
 from mule.values.model import ModelThinkingLevel
 from mule.values.run import MuleIdentity
-from mule.values.stream import AssistantDone, AssistantError, AssistantStart, GrowthEvent
+from mule.values.stream import (
+    AssistantDone,
+    AssistantError,
+    AssistantMessageEvent,
+    AssistantStart,
+    GrowthEvent,
+)
 from mule.waiting import is_their_failure, protected
 
 M = TypeVar("M", default=Message)
@@ -26,21 +33,35 @@ M = TypeVar("M", default=Message)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A final message, its identity, and the evidence where it failed."""
+    """A final message, its identity, and the evidence where it failed; `cause` where a stream broke."""
 
     message: AssistantMessage
     identity: MuleIdentity
     failure: ModelFailed | None
+    cause: BaseException | None = None
 
 
 class _StreamBroke(Exception):
     """The stream function raised, or its stream did; not the listener."""
 
+    def __init__(self, cause: BaseException) -> None:
+        self.cause = cause
+
 
 class Answering(Generic[M]):
     """Performs one model call."""
 
-    __slots__ = ("_call", "_error", "_last", "_level", "_program", "_reporter", "_shown", "identity")
+    __slots__ = (
+        "_call",
+        "_error",
+        "_events",
+        "_last",
+        "_level",
+        "_program",
+        "_reporter",
+        "_shown",
+        "identity",
+    )
 
     def __init__(
         self, program: Program[M], reporter: Reporter[M], call: ModelCall, level: ModelThinkingLevel
@@ -52,6 +73,7 @@ class Answering(Generic[M]):
         self._shown = False
         self._error: AssistantError | None = None
         self._last: GrowthEvent | None = None
+        self._events: AsyncIterator[AssistantMessageEvent] | None = None
         self.identity = reporter.identify("message")
 
     async def perform(self) -> Answer:
@@ -60,12 +82,11 @@ class Answering(Generic[M]):
         aborted = self._program.aborted()
         try:
             message = await self._stream()
-            broke = False
+            cause = None
         except _StreamBroke as exc:
-            broke = True
+            cause = exc.cause
             # Once the signal is given, breaking off is what was asked for.
-            stopped = self._program.aborted()
-            message = self._broken(exc.__cause__, "aborted" if stopped else "error")
+            message = self._broken(cause, "aborted" if self._program.aborted() else "error")
         if aborted and message.stop_reason not in ("error", "aborted"):
             # A stream function that heeds no signal would keep an aborted run going for ever.
             message = message.with_(stop_reason="aborted", error_message=ABORTED)
@@ -73,16 +94,20 @@ class Answering(Generic[M]):
         if not self._shown:
             await self._reporter.message_start(message, self.identity)
         await self._reporter.message_end(message, self.identity)
-        return Answer(message, self.identity, self._failure(message, broke=broke))
+        return Answer(message, self.identity, self._failure(message, cause), cause)
 
     async def _stream(self) -> AssistantMessage:
         stream = await self._open()
         try:
             message = await self._read(stream)
         except BaseException:
-            await protected(lambda: _close(stream), self._program.grace)
+            await protected(lambda: self._close(stream), self._program.grace)
             raise
-        await _close_after(stream, self._program.grace)
+        try:
+            await self._close(stream)
+        except BaseException:  # a cancel that arrives meanwhile must not leave the stream open
+            await protected(lambda: self._close(stream), self._program.grace)
+            raise
         return message
 
     async def _open(self) -> AssistantMessageEventStream:
@@ -94,14 +119,15 @@ class Answering(Generic[M]):
             return opened
         except BaseException as exc:
             if is_their_failure(exc):
-                raise _StreamBroke from exc
+                raise _StreamBroke(exc) from exc
             raise
 
     async def _read(self, stream: AssistantMessageEventStream) -> AssistantMessage:
         report = self._reporter
         identity = self.identity
         try:
-            async for event in stream:
+            self._events = aiter(stream)
+            async for event in self._events:
                 if isinstance(event, AssistantDone):
                     return _final(event.message)
                 if isinstance(event, AssistantError):
@@ -123,12 +149,23 @@ class Answering(Generic[M]):
             raise
         except BaseException as exc:
             if is_their_failure(exc):
-                raise _StreamBroke from exc
+                raise _StreamBroke(exc) from exc
             raise
 
-    def _broken(
-        self, cause: BaseException | None, stop_reason: Literal["error", "aborted"]
-    ) -> AssistantMessage:
+    async def _close(self, stream: AssistantMessageEventStream) -> None:
+        """Close a stream, and first what it was iterated by, which may be a generator of its own."""
+        events: object = self._events
+        for each in (stream,) if events is stream else (events, stream):
+            aclose = getattr(each, "aclose", None)
+            if aclose is None:
+                continue
+            try:
+                await aclose()
+            except BaseException as exc:
+                if not is_their_failure(exc):
+                    raise
+
+    def _broken(self, cause: BaseException, stop_reason: Literal["error", "aborted"]) -> AssistantMessage:
         """The answer of a stream that broke: what had arrived by then, and why there is no more."""
         options = self._call.options
         text = f"The stream of the model broke: {type(cause).__name__}: {cause}"
@@ -160,10 +197,10 @@ class Answering(Generic[M]):
             changes["diagnostics"] = (*self._call.diagnostics, *(message.diagnostics or ()))
         return message.with_(**changes)
 
-    def _failure(self, message: AssistantMessage, *, broke: bool) -> ModelFailed | None:
+    def _failure(self, message: AssistantMessage, cause: BaseException | None) -> ModelFailed | None:
         if message.stop_reason not in ("error", "aborted"):
             return None
-        if broke and message.stop_reason == "error":
+        if cause is not None and message.stop_reason == "error":
             return ModelFailed("malformed", message)
         known = self._error.failure if self._error is not None else None
         if known is None:
@@ -194,20 +231,3 @@ def _failed(event: AssistantError) -> AssistantMessage:
     if message.stop_reason in ("error", "aborted"):
         return message
     return message.with_(stop_reason=event.reason)
-
-
-async def _close(stream: AssistantMessageEventStream) -> None:
-    try:
-        await stream.aclose()
-    except BaseException as exc:
-        if not is_their_failure(exc):
-            raise
-
-
-async def _close_after(stream: AssistantMessageEventStream, grace: float) -> None:
-    """Close a stream that was read to its end; a cancel that arrives meanwhile cannot leave it open."""
-    try:
-        await _close(stream)
-    except BaseException:
-        await protected(lambda: _close(stream), grace)
-        raise

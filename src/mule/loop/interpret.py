@@ -227,7 +227,7 @@ class Interpretation(Generic[M]):
     def _finish(self) -> Ended:
         answer = self._answered()
         if answer.failure is not None and self.program.model_failure_fails:
-            raise RunFailed(MuleError(answer.failure, answer.identity))
+            raise RunFailed(MuleError(answer.failure, answer.identity).because(answer.cause))
         if self.verdict == "end":
             return "stopped"
         if self.terminated:

@@ -95,8 +95,9 @@ class Reporter(Generic[M]):
 
     async def run_start(self) -> None:
         """The run begins; from here on it owes a run_end."""
+        event = RunStart(timestamp=self.now(), sequence=self.number(), run=self.run)
         self.opened = True
-        await self.emit(RunStart(timestamp=self.now(), sequence=self.number(), run=self.run))
+        await self.emit(event)
 
     async def turn_start(self, index: int) -> None:
         """A turn begins."""
