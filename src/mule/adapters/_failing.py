@@ -101,7 +101,7 @@ def _read_error_object(value: Mapping[str, JsonValue]) -> ProviderError | None:
     message = next((value[key] for key in ("message", "detail", "msg", "error") if value.get(key)), None)
     if message is None:
         return None
-    text = _as_text(message)
+    text = _as_text(message) or dump_json(value).decode()  # a blank one says less than the whole
     raw = _raw_metadata(value)
     if raw and raw not in text:
         text = f"{text}\n{raw}"

@@ -43,7 +43,8 @@ class Calls:
 
     def take(self, raw: Mapping[str, Any], events: list[AssistantMessageEvent]) -> None:
         """Append the events of one entry of `tool_calls`."""
-        call = self._by_index.get(raw.get("index", -1))
+        index = raw.get("index")
+        call = self._by_index.get(index) if index.__class__ is int else None
         if call is not None and not raw.get("id"):
             function = raw.get("function")
             if isinstance(function, dict) and not function.get("name"):
