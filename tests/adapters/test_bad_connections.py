@@ -9,6 +9,7 @@ from typing import Final
 import anyio
 import pytest
 
+from adapters.asking import CONTEXT, KEY, STOP, WHOLE, delta, model_at
 from adapters.calling import Call, call, is_worth_a_retry, simple
 from adapters.serving import (
     Connection,
@@ -20,7 +21,6 @@ from adapters.serving import (
     serving,
     sse,
 )
-from adapters.test_bad_servers import CONTEXT, KEY, STOP, WHOLE, delta, model_at
 from mule.adapters.registry import stream_model
 
 pytestmark = pytest.mark.real_io

@@ -6,16 +6,15 @@ virtual time; what only a real connection shows is in `test_bad_connections.py`.
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import anyio
 import pytest
 
-from adapters.calling import Call, call, is_worth_a_retry, simple
+from adapters.asking import CONTEXT, HTML, JSON, KEY, STREAM, WHOLE, ask, delta, model_at, refusal
+from adapters.calling import call, is_worth_a_retry, simple
 from adapters.serving import (
     Answer,
     Exchange,
@@ -30,54 +29,6 @@ from adapters.serving import (
 )
 from mule.adapters.registry import stream_model
 from mule.values.errors import Ending
-from mule.values.messages import Context, UserMessage
-from mule.values.model import Model
-
-HTML: Final = {"content-type": "text/html; charset=utf-8"}
-JSON: Final = {"content-type": "application/json"}
-STREAM: Final = {"content-type": "text/event-stream"}
-KEY: Final = "pond-key-0123456789"
-
-
-def delta(text: str) -> object:
-    """A frame that adds text."""
-    return {"id": "cc-1", "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None}]}
-
-
-STOP: Final = {"id": "cc-1", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
-WHOLE: Final = sse(delta("Still "), delta("here."), STOP, "[DONE]")
-
-
-def model_at(base_url: str) -> Model[Any]:
-    """A model served there."""
-    return Model(
-        id="pond-1",
-        name="Pond 1",
-        api="openai-completions",
-        provider="pondworks",
-        base_url=base_url,
-        context_window=64_000,
-        max_tokens=4_096,
-    )
-
-
-CONTEXT: Final = Context(messages=(UserMessage(content="Go on.", timestamp=1),))
-
-
-async def ask(
-    *exchanges: Exchange, base_url: str = "http://pond.test/v1", **options: Any
-) -> tuple[Call, ScriptedTransport]:
-    """Ask a server that answers so; nothing may be left open afterwards."""
-    transport = ScriptedTransport(exchanges)
-    with bare_environment():
-        made = await call(
-            stream_model, model_at(base_url), CONTEXT, simple({"apiKey": KEY, **options}, fetch=transport)
-        )
-    assert made.problems == []
-    assert transport.left_open == 0
-    assert transport.closed_itself == 0
-    assert KEY not in (made.result.error_message or "")
-    return made, transport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,10 +43,6 @@ class Bad:
     status: int | None = None
 
 
-def _refusal(status: int, body: bytes, headers: Mapping[str, str]) -> Answer:
-    return Answer(status=status, headers=headers, body=[body])
-
-
 _GATEWAY_PAGE: Final = b"<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>"
 
 BAD: Final[Mapping[str, Bad]] = {
@@ -106,21 +53,21 @@ BAD: Final[Mapping[str, Bad]] = {
         answer=NoAnswer("ECONNRESET"), endings=("network",), says=("pond.test",), retry=True
     ),
     "a page that says too large": Bad(
-        answer=_refusal(413, b"<html><h1>Request Entity Too Large</h1></html>", HTML),
+        answer=refusal(413, b"<html><h1>Request Entity Too Large</h1></html>", HTML),
         endings=("context_overflow", "invalid_request"),
         says=("413", "Request Entity Too Large"),
         retry=False,
         status=413,
     ),
     "a gateway's page": Bad(
-        answer=_refusal(502, _GATEWAY_PAGE, HTML),
+        answer=refusal(502, _GATEWAY_PAGE, HTML),
         endings=("server_error", "overloaded"),
         says=("502", "Bad Gateway"),
         retry=True,
         status=502,
     ),
     "a proxy's plain text": Bad(
-        answer=_refusal(
+        answer=refusal(
             503,
             b"upstream connect error or disconnect/reset before headers",
             {"content-type": "text/plain"},
@@ -131,7 +78,7 @@ BAD: Final[Mapping[str, Bad]] = {
         status=503,
     ),
     "a refusal without a body": Bad(
-        answer=_refusal(500, b"", {}), endings=("server_error",), says=("500",), retry=True, status=500
+        answer=refusal(500, b"", {}), endings=("server_error",), says=("500",), retry=True, status=500
     ),
     "a refusal whose body breaks off": Bad(
         answer=Answer(status=503, headers=JSON, body=[b'{"error":{"message":"too ma', Reset()]),
@@ -141,14 +88,14 @@ BAD: Final[Mapping[str, Bad]] = {
         status=503,
     ),
     "a key that is not known": Bad(
-        answer=_refusal(401, b'{"error":{"message":"no such key"}}', JSON),
+        answer=refusal(401, b'{"error":{"message":"no such key"}}', JSON),
         endings=("authentication",),
         says=("401", "no such key"),
         retry=False,
         status=401,
     ),
     "a refusal in bytes that are no text": Bad(
-        answer=_refusal(400, b"\xff\xfe\x00 no", JSON),
+        answer=refusal(400, b"\xff\xfe\x00 no", JSON),
         endings=("invalid_request",),
         says=("400",),
         retry=False,
@@ -345,58 +292,6 @@ async def test_a_body_that_does_not_end_after_an_error_frame_is_left() -> None:
     assert anyio.current_time() - began <= 1
 
 
-# --- size and encoding
-
-
-async def test_a_long_error_page_does_not_flood_the_error_text() -> None:
-    made, _ = await ask(_refusal(502, b"<p>" + b"pond " * 2_000_000, HTML))
-    assert made.ending in ("server_error", "overloaded")
-    assert len(str(made.result.error_message)) <= 5_000
-
-
-async def test_an_endless_error_page_is_not_read_to_its_end() -> None:
-    made, _ = await ask(Answer(status=500, headers=HTML, body=[Repeat(b"pond " * 10_000)]))
-    assert made.ending == "server_error"
-    assert len(str(made.result.error_message)) <= 5_000
-
-
-@pytest.mark.parametrize("size", [1, 13, 10_000])
-async def test_a_compressed_stream_is_read_as_it_comes(size: int) -> None:
-    packer = zlib.compressobj(wbits=31)
-    packed = b"".join(
-        packer.compress(frame) + packer.flush(zlib.Z_SYNC_FLUSH)
-        for frame in (sse(delta("Still ")), sse(delta("here.")), sse(STOP, "[DONE]"))
-    )
-    packed += packer.flush()
-    body: list[Piece] = [packed[at : at + size] for at in range(0, len(packed), size)]
-    made, _ = await ask(Answer(headers={**STREAM, "content-encoding": "gzip"}, body=body))
-    assert made.result.stop_reason == "stop", made.result.error_message
-    assert made.text == "Still here."
-
-
-async def test_a_compressed_refusal_is_read() -> None:
-    packed = gzip.compress(b'{"error":{"message":"no such pond"}}')
-    made, _ = await ask(Answer(status=404, headers={**JSON, "content-encoding": "gzip"}, body=[packed]))
-    assert made.ending == "invalid_request"
-    assert "no such pond" in str(made.result.error_message)
-
-
-@pytest.mark.parametrize(
-    "content_type", ["text/event-stream; charset=utf-8", "text/plain", "application/octet-stream", None]
-)
-async def test_a_stream_is_told_by_what_it_holds(content_type: str | None) -> None:
-    headers = {} if content_type is None else {"content-type": content_type}
-    made, _ = await ask(Answer(headers=headers, body=[WHOLE]))
-    assert made.text == "Still here."
-    assert made.result.stop_reason == "stop"
-
-
-async def test_a_frame_that_is_no_object_ends_the_answer_as_malformed() -> None:
-    made, _ = await ask(Answer(body=[sse(delta("So "), '"just a text"', '{"cut', STOP, "[DONE]")]))
-    assert made.ending == "malformed"
-    assert made.text == "So "
-
-
 # --- retries of the request
 
 
@@ -418,7 +313,7 @@ async def test_nothing_is_tried_again_once_a_body_began() -> None:
 
 
 async def test_each_refusal_is_closed_before_the_next_try() -> None:
-    transport = ScriptedTransport([_refusal(503, b"busy", HTML)] * 3 + [Answer(body=[WHOLE])])
+    transport = ScriptedTransport([refusal(503, b"busy", HTML)] * 3 + [Answer(body=[WHOLE])])
     with bare_environment():
         made = await call(
             stream_model,

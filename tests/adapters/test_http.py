@@ -14,6 +14,7 @@ import pytest
 from returns.future import FutureResult
 from returns.result import Success
 
+from adapters.asking import CONTEXT, KEY, STOP, WHOLE, delta, model_at
 from adapters.calling import Abort, Call, call, simple
 from adapters.serving import (
     Answer,
@@ -30,7 +31,6 @@ from adapters.serving import (
     serving,
     sse,
 )
-from adapters.test_bad_servers import CONTEXT, KEY, STOP, WHOLE, delta, model_at
 from mule.adapters.observe import is_retryable_provider_rejection, observe_provider_status
 from mule.adapters.registry import (
     ProviderSession,
