@@ -361,10 +361,16 @@ _JSON: Final = st.recursive(
     ),
     max_leaves=20,
 )
-_DELTA: Final = st.dictionaries(
-    st.sampled_from(["content", "reasoning", "refusal", "tool_calls", "reasoning_details"]),
-    _JSON,
-    max_size=3,
+_INNER: Final = st.dictionaries(st.sampled_from(["name", "arguments", "input"]), _JSON, max_size=2)
+_ENTRY: Final = st.fixed_dictionaries(
+    {}, optional={"index": _JSON, "id": _JSON, "function": _INNER, "custom": _INNER}
+)
+_DELTA: Final = st.fixed_dictionaries(
+    {},
+    optional={
+        **dict.fromkeys(("content", "reasoning", "refusal", "reasoning_details"), _JSON),
+        "tool_calls": st.lists(_ENTRY, max_size=3),
+    },
 )
 _CHUNK: Final = _JSON | st.builds(lambda delta: {"choices": [{"delta": delta}]}, _DELTA)
 
