@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -14,6 +15,8 @@ PENDING = Standing(pending=True)
 FAILED = Standing(failed=True)
 STOPPED = Standing(verdict="end")
 ONE_MORE = Standing(verdict="continue")
+ABORTED = Standing(aborted=True)
+CUT_SHORT = Standing(calls=True, unanswered=True, aborted=True)
 
 TABLE: list[tuple[Step, Standing, Step]] = [
     (Step.OPEN, Standing(), Step.POLL_AT_START),
@@ -24,7 +27,13 @@ TABLE: list[tuple[Step, Standing, Step]] = [
     (Step.RUN_TOOLS, UNANSWERED, Step.END_TURN),
     (Step.END_TURN, Standing(), Step.POLL_STEERING),
     (Step.END_TURN, UNANSWERED, Step.POLL_STEERING),
+    (Step.END_TURN, ABORTED, Step.FINISH),
+    (Step.END_TURN, CUT_SHORT, Step.PREPARE_TURN),
+    (Step.END_TURN, replace(ONE_MORE, aborted=True), Step.PREPARE_TURN),
     (Step.POLL_STEERING, Standing(), Step.POLL_FOLLOW_UPS),
+    (Step.POLL_STEERING, ABORTED, Step.FINISH),
+    (Step.POLL_STEERING, CUT_SHORT, Step.PREPARE_TURN),
+    (Step.POLL_STEERING, replace(PENDING, aborted=True), Step.PREPARE_TURN),
     (Step.POLL_STEERING, UNANSWERED, Step.PREPARE_TURN),
     (Step.POLL_STEERING, PENDING, Step.PREPARE_TURN),
     (Step.POLL_FOLLOW_UPS, Standing(), Step.FINISH),
@@ -32,6 +41,7 @@ TABLE: list[tuple[Step, Standing, Step]] = [
     (Step.POLL_FOLLOW_UPS, ONE_MORE, Step.PREPARE_TURN),
     (Step.PREPARE_TURN, Standing(), Step.POLL_AGAIN),
     (Step.PREPARE_TURN, PENDING, Step.START_TURN),
+    (Step.PREPARE_TURN, CUT_SHORT, Step.START_TURN),
     (Step.POLL_AGAIN, Standing(), Step.START_TURN),
     (Step.POLL_AGAIN, PENDING, Step.START_TURN),
     (Step.START_TURN, Standing(), Step.ADD_MESSAGES),
@@ -73,6 +83,15 @@ def test_messages_that_wait_win_over_a_batch_that_terminates() -> None:
 def test_steering_is_polled_again_only_where_the_poll_before_gave_nothing() -> None:
     again = {now: decide(Step.PREPARE_TURN, now) for now in (Standing(), UNANSWERED, ONE_MORE, PENDING)}
     assert [step is Step.POLL_AGAIN for step in again.values()] == [True, True, True, False]
+
+
+def test_once_aborted_no_queue_is_asked() -> None:
+    for last, unanswered, pending, verdict in product(
+        set(Step) - {Step.OPEN}, [False, True], [False, True], [None, "continue"]
+    ):
+        now = Standing(unanswered=unanswered, pending=pending, verdict=verdict, aborted=True)  # type: ignore[arg-type]  # product widens
+        polls = {Step.POLL_AT_START, Step.POLL_STEERING, Step.POLL_FOLLOW_UPS, Step.POLL_AGAIN}
+        assert decide(last, now) not in polls
 
 
 def test_no_way_through_the_table_skips_the_end_of_a_turn() -> None:

@@ -335,7 +335,7 @@ def test_a_listener_that_failed_does_not_hear_of_a_cancel_either(
         reached += failed_there and outcome.fired
         assert failed_there or heard == [] or heard[-1] == "run_end", f"{outcome.moment}: {heard}"
     gc.unfreeze()
-    assert reached > 3, "the run was never cancelled on its way down"
+    assert reached > 1, "the run was never cancelled on its way down"
 
 
 # --- bugs

@@ -38,6 +38,7 @@ class Standing:
         unanswered: its tool results wait for an answer (not all of them said terminate).
         pending: messages were polled that are not in the transcript yet.
         verdict: what the hooks at the turn's end asked for.
+        aborted: the cooperative signal was given: what waits in a queue stays there.
     """
 
     failed: bool = False
@@ -45,6 +46,7 @@ class Standing:
     unanswered: bool = False
     pending: bool = False
     verdict: Literal["end", "continue"] | None = None
+    aborted: bool = False
 
 
 def decide(last: Step, now: Standing) -> Step:
@@ -65,19 +67,28 @@ def decide(last: Step, now: Standing) -> Step:
         case Step.RUN_TOOLS:
             return Step.END_TURN
         case Step.END_TURN:
-            return Step.FINISH if now.failed or now.verdict == "end" else Step.POLL_STEERING
+            if now.failed or now.verdict == "end":
+                return Step.FINISH
+            return _unpolled(now) if now.aborted else Step.POLL_STEERING
         case Step.POLL_STEERING:
-            return Step.PREPARE_TURN if now.unanswered or now.pending else Step.POLL_FOLLOW_UPS
+            if now.unanswered or now.pending:
+                return Step.PREPARE_TURN
+            return _unpolled(now) if now.aborted else Step.POLL_FOLLOW_UPS
         case Step.POLL_FOLLOW_UPS:
-            again = now.pending or now.verdict == "continue"
-            return Step.PREPARE_TURN if again else Step.FINISH
+            return _unpolled(now)
         case Step.PREPARE_TURN:
             # Preparing may take long (a compaction): look once more, but only where the poll before
             # gave nothing, or a queue that gives one message at a time would give two.
-            return Step.START_TURN if now.pending else Step.POLL_AGAIN
+            return Step.START_TURN if now.pending or now.aborted else Step.POLL_AGAIN
         case Step.POLL_AGAIN:
             return Step.START_TURN
         case Step.FINISH:
             return Step.FINISH
         case other:
             assert_never(other)
+
+
+def _unpolled(now: Standing) -> Step:
+    """The step after a turn where no queue is asked any more."""
+    again = now.unanswered or now.pending or now.verdict == "continue"
+    return Step.PREPARE_TURN if again else Step.FINISH

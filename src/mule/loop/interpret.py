@@ -99,6 +99,7 @@ class Interpretation(Generic[M]):
             unanswered=bool(self.results) and not self.terminated,
             pending=bool(self.pending),
             verdict=self.verdict,
+            aborted=self.program.aborted(),
         )
 
     async def _perform(self, step: Step) -> None:
