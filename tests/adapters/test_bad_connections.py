@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import anyio
+import anyio.abc
 import pytest
 
 from adapters.asking import CONTEXT, KEY, STOP, WHOLE, delta, model_at
@@ -22,6 +25,7 @@ from adapters.serving import (
     sse,
 )
 from mule.adapters.registry import stream_model
+from mule.values.signal import AbortController
 
 pytestmark = pytest.mark.real_io
 
@@ -139,3 +143,91 @@ async def test_headers_that_never_come_end_the_call() -> None:
 
 async def _say_nothing(_connection: Connection) -> None:
     """Hang up."""
+
+
+# --- leaving a server that does not get on with it
+
+
+async def _nothing_more(connection: Connection) -> None:
+    await connection.wait_gone()
+
+
+async def _a_head_and_no_more(connection: Connection) -> None:
+    await connection.send(raw_stream_head())
+    await connection.wait_gone()
+
+
+async def _half_an_answer(connection: Connection) -> None:
+    await connection.send(raw_stream_head(), raw_chunk(sse(delta("So "))))
+    await connection.wait_gone()
+
+
+async def _half_a_refusal(connection: Connection) -> None:
+    await connection.send(raw_response(b'{"error":', status="503 Busy", length=1_000))
+    await connection.wait_gone()
+
+
+_STALLS: Final[Mapping[str, Handler]] = {
+    "before the head": _nothing_more,
+    "after the head": _a_head_and_no_more,
+    "in the answer": _half_an_answer,
+    "in a refusal": _half_a_refusal,
+}
+
+
+@pytest.mark.parametrize("stall", _STALLS)
+@pytest.mark.parametrize("leave", ["cancel", "abort"])
+async def test_leaving_a_server_that_stalls_closes_its_connection(stall: str, leave: str) -> None:
+    async with serving(_STALLS[stall]) as server:
+        await _leave(f"{server.url}/v1", server.connections, leave)
+        (connection,) = server.connections
+        with anyio.fail_after(1):
+            await connection.over.wait()
+
+
+@pytest.mark.parametrize("leave", ["cancel", "abort"])
+async def test_leaving_in_mid_handshake_closes_the_connection(leave: str) -> None:
+    # httpcore forgets a connection that is cancelled there: a socket would stay open until it is collected.
+    over = anyio.Event()
+    accepted: list[object] = []
+
+    async def say_nothing(stream: anyio.abc.SocketStream) -> None:
+        accepted.append(stream)
+        async with stream:
+            with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+                while True:
+                    await stream.receive()
+            over.set()
+
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    port = listener.extra(anyio.abc.SocketAttribute.local_port)
+    async with listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, say_nothing)
+        await _leave(f"https://127.0.0.1:{port}", accepted, leave)
+        with anyio.fail_after(1):
+            await over.wait()
+        tasks.cancel_scope.cancel()
+
+
+async def _leave(url: str, connections: Sequence[object], leave: str) -> None:
+    """Begin a call, and leave it once it has a connection and has come as far as it comes."""
+    controller = AbortController()
+
+    async def read() -> None:
+        stream = stream_model(model_at(url), CONTEXT, simple({"apiKey": KEY}, signal=controller.signal))
+        try:
+            assert (await stream.result()).stop_reason == "aborted"
+        finally:
+            await stream.aclose()
+
+    with bare_environment():
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(read)
+            with anyio.fail_after(_PATIENCE_S):
+                while not connections:  # noqa: ASYNC110  # nobody tells us
+                    await anyio.sleep(0.01)
+            await anyio.sleep(0.05)
+            if leave == "abort":
+                controller.abort()
+            else:
+                tasks.cancel_scope.cancel()

@@ -21,7 +21,7 @@ import httpx
 
 from mule.adapters._cancel import cancelled_once
 from mule.adapters._failing import CallFailed, aborted, failure_of_rejection, rejection_of
-from mule.adapters._network import broken, host_of, unreachable, words_of
+from mule.adapters._network import Handshake, broken, host_of, unreachable, words_of
 from mule.adapters._request import Request
 from mule.transcript.request_retry import AskedTooLong, GiveUp, plan_request_retry
 from mule.values.provider import ProviderRejection
@@ -87,6 +87,7 @@ class HttpCall:
         self._ended = False
         self._inflate: Callable[[bytes], bytes] | None = None
         self._wait: _Wait | None = None
+        self._handshake = Handshake()
         self._interrupted = False
         self.status: int | None = None
         """Of the answer that is read."""
@@ -171,7 +172,12 @@ class HttpCall:
         timeout: Any = httpx.USE_CLIENT_DEFAULT if chosen else _TIMEOUT
         try:
             return client.build_request(
-                request.method, request.url, headers=encoded, content=request.body, timeout=timeout
+                request.method,
+                request.url,
+                headers=encoded,
+                content=request.body,
+                timeout=timeout,
+                extensions={"trace": self._handshake.trace},
             )
         except (httpx.InvalidURL, ValueError) as exc:
             text = f"The base URL of the model cannot be used: {words_of(exc)}."
@@ -211,6 +217,9 @@ class HttpCall:
                 return await cancelled_once(send, httpx.Response.aclose, CLOSE_GRACE_S)
             except Exception as exc:
                 raise unreachable(exc, host_of(request)) from exc
+            finally:
+                if self._handshake.is_open:
+                    await protected(self._handshake.close, CLOSE_GRACE_S)
         _check(self._signal)
         raise CallFailed("stalled", f"No answer from {host_of(request)} within {limit_ms:g} ms: timed out.")
 

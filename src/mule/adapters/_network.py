@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
 
 import httpx
 
@@ -24,6 +27,37 @@ def words_of(exc: BaseException) -> str:
         said = said.__cause__ or said.__context__
     text = "" if said is None else str(said).strip()
     return f"{text} ({type(exc).__name__})" if text else type(exc).__name__
+
+
+class Handshake:
+    """Knows a connection from when it stands until TLS does, to close it when the request ends in between.
+
+    httpcore forgets it there when it is cancelled (httpcore 1.0); httpx's `trace` extension shows it.
+    """
+
+    __slots__ = ("_stream",)
+
+    def __init__(self) -> None:
+        self._stream: Any = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a connection that nobody else knows."""
+        return self._stream is not None
+
+    async def trace(self, name: str, info: Mapping[str, Any]) -> None:
+        """Follow what httpcore does for a request."""
+        if name.endswith(".connect_tcp.complete"):
+            self._stream = info["return_value"]
+        elif not name.endswith((".start_tls.started", ".start_tls.failed")):
+            self._stream = None
+
+    async def close(self) -> None:
+        """Close the connection."""
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            with suppress(Exception):
+                await stream.aclose()
 
 
 def unreachable(exc: Exception, host: str) -> CallFailed:
