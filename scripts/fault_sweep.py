@@ -59,13 +59,15 @@ def main() -> int:
 async def sweep(recorded: Recorded, positions: int | None) -> tuple[list[str], int]:
     """Every cut and every split of one stream: what is wrong, and how many runs it took."""
     whole = (await run_with(recorded, [recorded.body])).events_json
-    marks = marks_of(recorded.body)
     wrong: list[str] = []
     runs = 0
     for position in recorded.positions(positions):
         for ending in ENDINGS:
             made = await run_with(recorded, cut_at(recorded.body, position, ending))
-            said = problems_of_a_cut(whole, made.events_json, marks, position) + made.problems
+            said = (
+                problems_of_a_cut(whole, made.events_json, marks_of(recorded.body, ending), position)
+                + made.problems
+            )
             wrong += [f"cut {ending} at byte {position}: {problem}" for problem in said]
         split = await run_with(recorded, split_at(recorded.body, position))
         if split.events_json != whole:

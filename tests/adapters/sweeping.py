@@ -123,8 +123,11 @@ class Marks:
     must: float
 
 
-def marks_of(body: bytes) -> Marks:
-    """See the module. A stream that names no finish reason is complete with its `[DONE]`, if at all."""
+def marks_of(body: bytes, ending: Ending = "cleanly") -> Marks:
+    """See the module. A stream that names no finish reason is complete with its `[DONE]`, if at all.
+
+    Where the connection is dropped, a frame has come with its blank line; a clean end is one.
+    """
     may = must = math.inf
     for end, line in lines_of(body):
         text = line.removeprefix(b"data:").strip()
@@ -134,7 +137,8 @@ def marks_of(body: bytes) -> Marks:
         if may == math.inf and _finishes(text):
             may = end
     may = min(may, must)
-    return Marks(may, max(must if must < math.inf else len(body), may))
+    must = max(must if must < math.inf else len(body), may)
+    return Marks(may, must if ending == "cleanly" else must + len(b"\n\n"))
 
 
 def _finishes(text: bytes) -> bool:

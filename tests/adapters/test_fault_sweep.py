@@ -33,12 +33,14 @@ def test_there_are_streams_to_break() -> None:
 @pytest.mark.parametrize("recorded", STREAMS, ids=lambda recorded: recorded.name)
 async def test_a_stream_cut_anywhere_is_no_whole_answer(recorded: Recorded) -> None:
     whole = (await run_with(recorded, [recorded.body])).events_json
-    marks = marks_of(recorded.body)
     wrong: dict[str, list[str]] = {}
     for number, position in enumerate(recorded.positions(POSITIONS)):
         ending = ENDINGS[number % len(ENDINGS)]
         made = await run_with(recorded, cut_at(recorded.body, position, ending))
-        said = problems_of_a_cut(whole, made.events_json, marks, position) + made.problems
+        said = (
+            problems_of_a_cut(whole, made.events_json, marks_of(recorded.body, ending), position)
+            + made.problems
+        )
         if said:
             wrong[f"byte {position} of {len(recorded.body)}, {ending}"] = said
     assert wrong == {}
