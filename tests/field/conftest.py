@@ -22,6 +22,7 @@ _RUN_BY: Final = {
     "timing_case": "timing",
     "secret_case": "secret",
     "load_case": "load",
+    "loop_case": "loop",
 }
 _CASES = pytest.StashKey[list[FieldCase]]()
 

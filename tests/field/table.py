@@ -11,6 +11,7 @@ from typing import Final
 
 from returns.result import Result
 
+import mule.agent
 from field.reported import FieldCase
 from mule.effect import MuleError, MuleRunInput, MuleRunOutcome, NotSupported, run, settle
 from mule.testing import run_virtually
@@ -71,7 +72,7 @@ TABLE: Final[Mapping[str, str]] = {
     "89-leave-the-iteration-early": "loop",
     "91-continue-after-error-answer": "loop",
     "93-tool-raises-the-cancel-exception": "loop",
-    "94-follow-up-at-the-end": "loop",
+    "94-follow-up-at-the-end": "later: the Agent",
     "96-hundred-thousand-deltas": "later: anthropic-messages",
     "98-key-in-url-and-errors": "later: google-generative-ai",
     "101-cancelled-stream-gives-connection-back": "give-back",
@@ -106,6 +107,8 @@ def is_built(feature: str) -> bool:
     if feature == "the idle limit":
         result = run_virtually(_run_with_an_idle_limit)
         return not isinstance(result.failure().reason, NotSupported)
+    if feature == "the Agent":
+        return hasattr(mule.agent, "Agent")
     return importlib.util.find_spec(f"mule.adapters.{feature.replace('-', '_')}") is not None
 
 

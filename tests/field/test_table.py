@@ -20,7 +20,7 @@ def test_what_is_put_off_is_not_built_yet() -> None:
 def test_a_case_waits_for_its_own_api_or_for_the_loop() -> None:
     for case in read_cases([BUILT_IN]):
         if TABLE[case.id].startswith(LATER):
-            wanted = "the idle limit" if case.kind == "timing" else case.api
+            wanted = {"timing": "the idle limit", "loop": "the Agent"}.get(case.kind, case.api)
             assert TABLE[case.id] == f"{LATER}{wanted}"
 
 

@@ -70,7 +70,7 @@ async def maybe_await(value: T | Awaitable[T]) -> T:
     return value
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Calls(Generic[M]):
     """How the calls of one run are prepared and executed."""
 

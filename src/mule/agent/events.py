@@ -37,7 +37,7 @@ class AgentStart:
     type: ClassVar[Literal["agent_start"]] = "agent_start"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AgentEnd(Generic[M]):
     """The loop is over; `messages` are those that it added."""
 
@@ -61,7 +61,7 @@ class AgentTurnEnd:
     tool_results: Sequence[ToolResultMessage]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AgentMessageStart(Generic[M]):
     """A message enters the transcript."""
 
@@ -82,7 +82,7 @@ class AgentMessageUpdate:
         return self.assistant_message_event.partial
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AgentMessageEnd(Generic[M]):
     """A message is final."""
 

@@ -19,10 +19,11 @@ from mule.values.usage import Usage
 
 M = TypeVar("M", default=Message)
 T = TypeVar("T")
+# Generic values have no slots: Python 3.11 cannot make a frozen one that has them as `Value[M](...)`.
 MaybeAwaitable: TypeAlias = T | Awaitable[T]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class AgentContext(Generic[M]):
     """The transcript that the model sees, and the tools that can be run."""
 
@@ -30,7 +31,7 @@ class AgentContext(Generic[M]):
     tools: Sequence[AgentTool[Any, Any]] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class BeforeToolCallContext(Generic[M]):
     """A call that is about to run. `args` may be changed in place; they are not checked again."""
 
@@ -49,7 +50,7 @@ class BeforeToolCallResult:
     terminate: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class AfterToolCallContext(Generic[M]):
     """A call that has run, and what it gave."""
 
@@ -77,7 +78,7 @@ class AfterToolCallResult:
     terminate: bool | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class AgentTurnContext(Generic[M]):
     """A completed turn."""
 
@@ -94,7 +95,7 @@ class AgentTurnDecision:
     action: Literal["continue", "end"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class AgentRequestUpdate(Generic[M]):
     """What changes for this request and those after it; None leaves a thing as it is."""
 
@@ -103,14 +104,14 @@ class AgentRequestUpdate(Generic[M]):
     thinking_level: ModelThinkingLevel | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class AgentLoopTurnUpdate(AgentRequestUpdate[M], Generic[M]):
     """Like `AgentRequestUpdate`, and messages to add before the next request."""
 
     messages: Sequence[M] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PrepareRequestContext(Generic[M]):
     """How things stand immediately before a model call."""
 

@@ -19,7 +19,7 @@ ParamsT_contra = TypeVar("ParamsT_contra", contravariant=True, default=Any)
 DetailsT = TypeVar("DetailsT", default=Any)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class AgentToolResult(Generic[DetailsT]):
     """What a tool gives, whole or partial. None in an optional field means that it was not given."""
 
@@ -48,7 +48,7 @@ class AgentToolExecute(Protocol[ParamsT_contra]):
     ) -> Awaitable[AgentToolResult[Any]]: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class AgentTool(Generic[ParamsT, DetailsT]):
     """A tool of an agent.
 

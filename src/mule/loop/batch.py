@@ -1,18 +1,20 @@
 """The tool calls of one answer: prepared, run, settled; one by one or side by side.
 
-Each call that is announced gets exactly one result. Tools run in tasks of their own and put what they
-have to say into one relay; the run's own task tells the listener, so that there is one event at a time.
+Each call that is announced gets exactly one result. Tools run in other tasks than the run's own and put
+what they have to say into one relay; the run's own tells the listener, so there is one event at a time.
 """
 
 from __future__ import annotations
 
+import contextvars
+import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic
 
 import anyio
-from anyio.lowlevel import checkpoint_if_cancelled
+from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 from typing_extensions import TypeVar
 
 from mule.loop import wording
@@ -200,6 +202,7 @@ class Batch(Generic[M]):
 
     async def _conduct(self, waiting: deque[_Entry], limit: int, tools: anyio.abc.TaskGroup) -> None:
         relay = _Relay()
+        lanes = _Lanes(tools, relay, self.program.aborted)
         running = 0
         while waiting or running:
             while waiting and running < limit:
@@ -209,10 +212,11 @@ class Batch(Generic[M]):
                     continue
                 await entry.report.checkpoint(Started(entry.report.tool, entry.report.call, entry.index))
                 entry.began = self.reporter.now()  # what it waited for its place is not its own time
-                tools.start_soon(_run_tool, entry, relay)
+                lanes.take(entry)
                 running += 1
             if not running:
                 return
+            await lanes.under_way()
             entry, part, sink = await relay.get()
             if part is not None:
                 await entry.report.update(part)
@@ -237,8 +241,71 @@ class Batch(Generic[M]):
         await self.reporter.whole_message(message, entry.report.tool)
 
 
+class _Lanes:
+    """The tasks that tools run in.
+
+    A task costs more than many a tool. So a lane goes on with the next call where a tool came to its end
+    without waiting for anything; as soon as one waits, its lane is its own, and the next call gets
+    another.
+    """
+
+    __slots__ = ("_aborted", "_lane", "_ready", "_relay", "_tasks")
+
+    def __init__(self, tasks: anyio.abc.TaskGroup, relay: _Relay, aborted: Callable[[], bool]) -> None:
+        self._tasks = tasks
+        self._relay = relay
+        self._aborted = aborted
+        self._ready: deque[_Entry] = deque()
+        self._lane: _Lane | None = None
+
+    def take(self, entry: _Entry) -> None:
+        """Run a call as soon as the run's own task waits for something."""
+        self._ready.append(entry)
+        self._open()
+
+    def _open(self) -> None:
+        if self._lane is not None and not self._lane.started:
+            return  # it has yet to look at what is ready
+        if self._lane is not None:
+            self._lane.open = False
+        self._lane = _Lane()
+        self._tasks.start_soon(self._run, self._lane)
+
+    async def under_way(self) -> None:
+        """Return once no call waits for a tool before it to stop waiting."""
+        while len(self._ready) > 1 or (self._ready and self._lane is not None and self._lane.started):
+            self._open()
+            await checkpoint()
+
+    async def _run(self, lane: _Lane) -> None:
+        lane.started = True
+        context = contextvars.copy_context()
+        while self._ready and lane.open:
+            if anyio.current_effective_deadline() == -math.inf:
+                return  # the run goes down: what has not begun does not begin
+            entry = self._ready.popleft()
+            if self._aborted():
+                entry.result = error_result(wording.ABORTED)
+                self._relay.put(entry, None, _Sink(self._relay, entry))
+                continue
+            await _run_tool(entry, self._relay)
+            if contextvars.copy_context() != context:
+                # What a tool has set in its context is not for the next one.
+                lane.open = False
+        if self._ready and self._lane is lane:
+            self._open()
+
+
+@dataclass(slots=True)
+class _Lane:
+    """One task. `open`: it may go on with another call."""
+
+    started: bool = False
+    open: bool = True
+
+
 async def _run_tool(entry: _Entry, relay: _Relay) -> None:
-    """A tool's own task. It never raises: a group would wrap it, and a cancel would be lost in it."""
+    """Run one tool. It never raises: a group would wrap it, and a cancel would be lost in it."""
     sink = _Sink(relay, entry)
     assert entry.prepared is not None
     try:

@@ -60,7 +60,7 @@ class Prepared:
     execute: Callable[[PartSink], Awaitable[MuleToolResult]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CallSite(Generic[M]):
     """Where a call stands: the answer that asked for it, the transcript that ends in that answer."""
 
@@ -68,7 +68,7 @@ class CallSite(Generic[M]):
     messages: tuple[M, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LoopTool(Generic[M]):
     """A tool as the loop sees it. `prepare` gives a call that may run, or the result that refuses it.
 
@@ -80,7 +80,7 @@ class LoopTool(Generic[M]):
     sequential: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ModelRequest(Generic[M]):
     """What the next model call is made from."""
 
@@ -99,7 +99,7 @@ class ModelCall:
     diagnostics: tuple[AssistantMessageDiagnostic, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Update(Generic[M]):
     """What a hook changes before the next request; None leaves a thing as it is.
 
@@ -117,7 +117,7 @@ Poll: TypeAlias = Callable[[], Awaitable[Sequence[M]]]
 Verdict: TypeAlias = Literal["end", "continue"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Program(Generic[M]):
     """A run, as the interpreter needs it.
 

@@ -34,7 +34,8 @@ class MuleIdentity(Record):
 M = TypeVar("M", default=Message)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Generic values have no slots: Python 3.11 cannot make a frozen one that has them as `Value[M](...)`.
+@dataclass(frozen=True, kw_only=True)
 class MuleRunOutcome(Record, Generic[M]):
     """What a run reached.
 
@@ -57,7 +58,7 @@ class MuleRunOutcome(Record, Generic[M]):
     undelivered: tuple[M, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class MuleCompletedTurn(Record, Generic[M]):
     """One assistant message with its tool results, and the transcript after them."""
 
@@ -156,7 +157,7 @@ class TurnStart(Record):
     index: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class MessageStart(Record, Generic[M]):
     """A message enters the transcript; an answer still streams. `tool`: whose result it is."""
 
@@ -183,7 +184,7 @@ class MessageUpdate(Record):
     event: AssistantMessageEvent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class MessageEnd(Record, Generic[M]):
     """A message is final."""
 
@@ -255,7 +256,7 @@ class ToolExecutionEnd(Record):
     result: MuleToolResult
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TurnEnd(Record, Generic[M]):
     """A turn is over."""
 
@@ -267,7 +268,7 @@ class TurnEnd(Record, Generic[M]):
     completed: MuleCompletedTurn[M]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RunEnd(Record, Generic[M]):
     """The one end of a run, always its last event. `outcome`: what it had reached, even so."""
 
