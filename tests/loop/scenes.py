@@ -219,6 +219,59 @@ def with_every_hook() -> Scene:
     return replace(scene, input=input)
 
 
+def in_scopes_of_a_tool() -> Scene:
+    """A tool that yields inside a group and a timeout of its own, to a listener that takes its time."""
+    scene = _scene([tool_call_answer(call("look"), call("ring")), "Open."])
+
+    async def execute() -> AsyncIterator[Result[MuleToolExecutionPart, MuleError]]:
+        scene.marks.append("look began")
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(anyio.sleep, 0.005)
+                with anyio.move_on_after(0.005):
+                    yield Success(MuleToolProgress(details="half"))
+                    await anyio.sleep(1)
+                yield Success(MuleToolProgress(details="timed out"))
+            yield Success(MuleToolResult.text("look done"))
+        finally:
+            scene.marks.append("look cleaned up")
+
+    look = replace(tool(scene.marks, "look"), prepare=lambda _call: _prepared(execute))
+    input = replace(scene.input, tools=(look, tool(scene.marks, "ring")))
+    return replace(scene, input=input, slow_events=frozenset({"tool_execution_update"}))
+
+
+def _prepared(
+    execute: Callable[[], AsyncIterator[Result[MuleToolExecutionPart, MuleError]]],
+) -> FutureResult[MulePreparedTool, MuleToolRejection]:
+    async def go() -> Result[MulePreparedTool, MuleToolRejection]:
+        return Success(MulePreparedTool(execute))
+
+    return FutureResult(go())
+
+
+def in_a_generated_stream() -> Scene:
+    """A stream whose `__aiter__` is a generator, with clean-up of its own."""
+    scene = _scene(["Yes."])
+
+    class Generated:
+        def __init__(self, *request: Any) -> None:
+            self._inner = scene.model(*request)
+            self.result = self._inner.result
+            self.aclose = self._inner.aclose
+
+        async def __aiter__(self) -> AsyncIterator[Any]:
+            scene.marks.append("stream began")
+            try:
+                async for event in self._inner:
+                    await pause()
+                    yield event
+            finally:
+                scene.marks.append("stream cleaned up")
+
+    return replace(scene, input=replace(scene.input, stream=Generated))
+
+
 SCENES: dict[str, Callable[[], Scene]] = {
     scene.__name__: scene
     for scene in (
@@ -236,5 +289,7 @@ SCENES: dict[str, Callable[[], Scene]] = {
         with_listener_on_tools,
         after_model_failure,
         with_every_hook,
+        in_scopes_of_a_tool,
+        in_a_generated_stream,
     )
 }
