@@ -65,19 +65,17 @@ class _Relay:
 class _Sink:
     """A tool's end of the relay."""
 
-    __slots__ = ("_entry", "_heard", "_relay", "_unheard", "open")
+    __slots__ = ("_entry", "_heard", "_relay", "_unheard")
 
     def __init__(self, relay: _Relay, entry: _Entry) -> None:
         self._relay = relay
         self._entry = entry
         self._unheard = 0
         self._heard: anyio.Event | None = None
-        self.open = True
 
     def put(self, part: MuleToolProgress, /) -> None:
-        if self.open:
-            self._unheard += 1
-            self._relay.put(self._entry, part, self)
+        self._unheard += 1
+        self._relay.put(self._entry, part, self)
 
     async def heard(self) -> None:
         while self._unheard:
@@ -319,8 +317,6 @@ async def _run_tool(entry: _Entry, relay: _Relay) -> None:
             entry.result = error_result(text_of(exc))
         else:
             entry.fatal = exc
-    finally:
-        sink.open = False
     relay.put(entry, None, sink)
 
 
