@@ -310,6 +310,42 @@ async def test_calls_that_were_not_announced_have_no_result() -> None:
     assert ear.calls("tool_execution_start") == ["a"]
 
 
+@pytest.mark.parametrize("limit", [1, 2])
+async def test_a_call_that_waits_for_its_place_does_not_begin_once_aborted(limit: int) -> None:
+    began: list[str] = []
+
+    async def look(id: str, *_: object) -> AgentToolResult[Any]:
+        began.append(id)
+        return await deaf()
+
+    controller = AbortController()
+    asks = tool_call_answer(*(call("look", id) for id in "abcd"))
+    async with anyio.create_task_group() as tasks:
+
+        async def later() -> None:
+            await anyio.sleep(0.02)
+            controller.abort()
+
+        tasks.start_soon(later)
+        new = await perform([asks], tool("look", look), controller=controller, max_parallel_tools=limit)
+    assert sorted(began) == list("abcd")[:limit]
+    assert results_of(new) == [(id, True, ABORTED) for id in "abcd"]
+
+
+async def test_an_abort_as_a_batch_is_announced_lets_none_of_it_begin() -> None:
+    began: list[str] = []
+
+    async def look(id: str, *_: object) -> Any:
+        began.append(id)
+
+    controller = AbortController()
+    ear = Ear(lambda _e: controller.abort() if ear.kinds.count("tool_execution_start") == 2 else None)
+    asks = tool_call_answer(*(call("look", id) for id in "abc"))
+    new = await perform([asks], tool("look", look), ear=ear, controller=controller)
+    assert began == []
+    assert results_of(new) == [("a", True, ABORTED), ("b", True, ABORTED)]
+
+
 async def test_a_block_that_comes_with_the_abort_is_an_abort() -> None:
     controller = AbortController()
 

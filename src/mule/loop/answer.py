@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, get_args
+from typing import Any, Final, Generic, Literal, get_args
 
 from typing_extensions import TypeVar
 
@@ -29,6 +29,9 @@ from mule.values.stream import (
 from mule.waiting import is_their_failure, protected
 
 M = TypeVar("M", default=Message)
+
+_CLOSE_S: Final = 2.0
+"""How long closing a stream may take where the run goes down. The listener's grace is another thing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +104,12 @@ class Answering(Generic[M]):
         try:
             message = await self._read(stream)
         except BaseException:
-            await protected(lambda: self._close(stream), self._program.grace)
+            await protected(lambda: self._close(stream), _CLOSE_S)
             raise
         try:
             await self._close(stream)
         except BaseException:  # a cancel that arrives meanwhile must not leave the stream open
-            await protected(lambda: self._close(stream), self._program.grace)
+            await protected(lambda: self._close(stream), _CLOSE_S)
             raise
         return message
 

@@ -45,7 +45,7 @@ class PartSink(Protocol):
     """Where a running tool puts its parts."""
 
     def put(self, part: MuleToolProgress, /) -> None:
-        """Hand over a part without waiting. Ignored once the tool has settled."""
+        """Hand over a part without waiting; not after `execute` has given its result."""
         ...
 
     async def heard(self) -> None:
@@ -135,7 +135,7 @@ class Program(Generic[M]):
         aborted: whether the cooperative signal was given.
         model_failure_fails: whether a failed answer fails the run, or merely ends it.
         max_parallel: how many calls of a batch run at once.
-        grace: seconds that clean-up under a cancel may take.
+        grace: seconds that the listener may take with the last event of a cancelled run.
     """
 
     model: Model[Any]
