@@ -14,6 +14,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from common import PROMPT, Result, history, main  # type: ignore[import-not-found]  # the rig's own
+from returns.future import FutureResult
+from typing_extensions import TypedDict
+
 from mule.adapters.registry import ProviderSession
 from mule.effect import (
     AssistantMessage,
@@ -36,8 +39,6 @@ from mule.effect import (
     run,
 )
 from mule.toolkit import tool
-from returns.future import FutureResult
-from typing_extensions import TypedDict
 
 
 class Line(TypedDict):
