@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from returns.future import FutureResult
 from returns.pipeline import is_successful
@@ -56,8 +56,7 @@ class _Ready(Awaitable[T], Generic[T]):
         self._value = value
 
     def __await__(self) -> Generator[None, None, T]:
-        if False:
-            yield  # makes this a generator that never suspends
+        yield from ()  # makes this a generator; it never suspends
         return self._value
 
 
@@ -66,7 +65,7 @@ def ready(value: T) -> FutureResult[T, MuleError]:
     return FutureResult(_Ready(Success(value)))
 
 
-def failed(error: MuleError) -> FutureResult[T, MuleError]:
+def failed(error: MuleError) -> FutureResult[Any, MuleError]:
     """A settled failure: may be shared, awaited by many, or never awaited at all."""
     return FutureResult(_Ready(Failure(error)))
 

@@ -370,7 +370,7 @@ async def test_a_block_that_comes_with_the_abort_is_an_abort() -> None:
 async def test_a_stream_function_that_ignores_the_signal_does_not_keep_the_run_going() -> None:
     """Its answer counts as aborted: the tools that it asks for do not run, and it is not asked again."""
     controller = AbortController()
-    model = ScriptedModel(lambda _context: tool_call_answer(call("look"), text="I look."))
+    model = ScriptedModel([tool_call_answer(call("look"), text="I look.")] * 4)
     ran: list[str] = []
 
     def ignoring(asked: Any, context: Any, _options: SimpleStreamOptions) -> Any:

@@ -639,7 +639,10 @@ def _in_call_order(outcome: Json) -> Json:
     """The outcome with what belongs to a batch sorted by call, each call's own sequence kept."""
     events, calls = outcome["events"], outcome["calls"]
     starts = [e["toolCallId"] for e in events if e["type"] == "tool_execution_start"]
-    in_batch = lambda event: event["type"].startswith("tool_execution_")  # noqa: E731
+
+    def in_batch(event: Json) -> bool:
+        return bool(event["type"].startswith("tool_execution_"))
+
     sorted_events: list[Json] = []
     for batch in _runs(events, in_batch, rest=True):
         several = len({e.get("toolCallId") for e in batch}) > 1 and in_batch(batch[0])

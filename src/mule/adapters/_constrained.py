@@ -181,8 +181,10 @@ def _only_string_property(tool: Tool[Any]) -> str:
     if schema.get("type") != "object" or not isinstance(required, list) or len(required) != 1:
         raise _no_grammar(tool, "its schema must be an object with exactly one required property")
     name = required[0]
-    described = properties.get(name) if isinstance(properties, Mapping) else None
-    if not isinstance(name, str) or not isinstance(described, Mapping) or described.get("type") != "string":
+    if not isinstance(name, str) or not isinstance(properties, Mapping):
+        raise _no_grammar(tool, "its one required property must be described, and be a string")
+    described = properties.get(name)
+    if not isinstance(described, Mapping) or described.get("type") != "string":
         raise _no_grammar(tool, "its one required property must be described, and be a string")
     return name
 

@@ -98,7 +98,8 @@ async def run_agent_loop_continue(
         raise MuleError(
             InvalidInput("context.messages", "the last one is an assistant message: nothing to answer")
         )
-    return await _AgentRun((), context, config, emit, signal).perform(stream_fn)
+    run: _AgentRun[M] = _AgentRun((), context, config, emit, signal)
+    return await run.perform(stream_fn)
 
 
 async def run_tool_call(

@@ -11,6 +11,7 @@ import asyncio
 import gc
 import selectors
 from collections.abc import Awaitable, Callable, Iterator
+from contextvars import Context
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -84,7 +85,9 @@ class _SteppedLoop(AutojumpLoop):
         self._moments = moments
         super().__init__(_WatchedSelector(moments, self.patience_s))
 
-    def call_soon(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:
+    def call_soon(  # type: ignore[override]  # typeshed's type variables, which say nothing here
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
         def step() -> None:
             self._moments.step()
             callback(*args)
@@ -119,11 +122,12 @@ def cancel_at(
         if how != "scope":
             raise ValueError("trio knows no native cancel")
         return _on_trio(moments, work)
-    run = _natively if how != "scope" else _in_a_scope
-    args = (moments, work, how == "native_twice") if how != "scope" else (moments, work)
 
     async def main() -> CancelOutcome:
-        outcome = await run(*args)
+        if how == "scope":
+            outcome = await _in_a_scope(moments, work)
+        else:
+            outcome = await _natively(moments, work, twice=how == "native_twice")
         left = [task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         return _with_left(outcome, left, getattr(asyncio.get_running_loop(), "_asyncgens", ()))
 
@@ -168,7 +172,9 @@ async def _in_a_scope(moments: _Moments, work: Callable[[], Awaitable[object]]) 
     return CancelOutcome(moments.at, moments.fired, "cancelled")
 
 
-async def _natively(moments: _Moments, work: Callable[[], Awaitable[object]], twice: bool) -> CancelOutcome:
+async def _natively(
+    moments: _Moments, work: Callable[[], Awaitable[object]], *, twice: bool
+) -> CancelOutcome:
     async def run() -> object:
         return await work()
 

@@ -106,7 +106,8 @@ class ScriptedAnswer:
         if not isinstance(stream, dict) or not set(stream) <= set(_MANNERS):
             raise JsonMismatch("stream", f"expected an object with any of {', '.join(_MANNERS)}")
         message = AssistantMessage.from_json({name: value[name] for name in value if name != "stream"})
-        return cls(message, **{_MANNERS[name]: given for name, given in stream.items()})
+        manners: dict[str, Any] = {_MANNERS[name]: given for name, given in stream.items()}
+        return cls(message, **manners)
 
 
 Scripted: TypeAlias = AssistantMessage | ScriptedAnswer | str | Exception

@@ -160,7 +160,10 @@ def _first(names: Iterable[str], table: Mapping[str, Ending]) -> Ending | None:
 def _ending_of_status(status: int | None) -> Ending | None:
     if status is None or status < 400 or status > 599:
         return None
-    return _STATUSES.get(status, "server_error" if status >= 500 else "invalid_request")
+    known = _STATUSES.get(status)
+    if known is not None:
+        return known
+    return "server_error" if status >= 500 else "invalid_request"
 
 
 def _ending_of_text(text: str) -> Ending:

@@ -106,9 +106,7 @@ class Value(PydanticModel):
         return Memo()
 
     def __copy__(self) -> Self:
-        copied = super().__copy__()
-        copied.__dict__.pop("memo", None)
-        return copied
+        return self.with_()
 
     @classmethod
     def made(cls, **fields: Any) -> Self:

@@ -244,7 +244,8 @@ class MuleToolRejection(MuleError):
         at: MuleIdentity | None = None,
     ) -> None:
         super().__init__(Rejected(kind, text, details, terminate), at)
-        self.reason: Rejected
+        # Narrower than in the base class, which is sound while nobody assigns it again.
+        self.reason: Rejected  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def __reduce__(self) -> tuple[Any, ...]:
         r = self.reason

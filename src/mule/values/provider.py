@@ -8,10 +8,7 @@ from typing import TypeAlias
 
 from mule.values.signal import AbortSignal
 
-ProviderValue: TypeAlias = (
-    "None | bool | int | float | str | bytes | AbortSignal"
-    " | Sequence[ProviderValue] | Mapping[str, ProviderValue]"
-)
+ProviderValue: TypeAlias = "None | bool | int | float | str | bytes | AbortSignal | Sequence[ProviderValue] | Mapping[str, ProviderValue]"  # noqa: E501  # one string, or pyright reads none
 """One value of such data."""
 ProviderData: TypeAlias = "Mapping[str, ProviderValue]"
 """Plain data from or for a provider: JSON, and what stands beside it in memory."""
