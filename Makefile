@@ -45,7 +45,7 @@ types: $(VENV)/.has-dev
 
 .PHONY: docs
 docs: $(VENV)/.has-docs
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 .PHONY: clean
 clean:
