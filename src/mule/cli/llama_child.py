@@ -7,15 +7,17 @@ another program while it streams; ending a process can.
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 
 def main(weights: str, template: str) -> None:
     """Serve on a free port of 127.0.0.1, and leave when whoever started this is gone."""
-    import xllamacpp
+    xllamacpp: Any = importlib.import_module("xllamacpp")  # it has no types, and tells checkers wrong ones
 
     # Ctrl-C reaches every process of a terminal. The parent decides: it closes stdin when it is done.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
