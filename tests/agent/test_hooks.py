@@ -632,6 +632,24 @@ async def test_there_must_be_something_to_continue(messages: tuple[Any, ...]) ->
     assert (ear.heard, model.requests) == ([], [])
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"max_parallel_tools": 0},
+        {"max_parallel_tools": -1},
+        {"max_parallel_tools": "2"},
+        {"tool_execution": "at once"},
+    ],
+)
+async def test_settings_that_say_nothing_are_refused(config: dict[str, Any]) -> None:
+    ear, model = Ear(), ScriptedModel(["Yes."])
+    with pytest.raises(MuleError) as raised:
+        await perform(model, tool("look"), ear=ear, **config)
+    assert isinstance(raised.value.reason, InvalidInput)
+    assert raised.value.reason.field == f"config.{next(iter(config))}"
+    assert (ear.heard, model.requests) == ([], [])
+
+
 async def test_two_tools_of_one_name_are_refused() -> None:
     ear, model = Ear(), ScriptedModel(["Yes."])
     with pytest.raises(MuleError) as raised:

@@ -14,6 +14,7 @@ from typing_extensions import TypeVar
 
 from mule.adapters.registry import ProviderSession
 from mule.agent.calls import AgentProgress, Calls, maybe_await, result_of
+from mule.agent.checking import check_config, check_tools
 from mule.agent.events import AgentEvent, agent_event
 from mule.agent.hooks import (
     AgentContext,
@@ -74,7 +75,8 @@ async def run_agent_loop(
     Returns: the messages that were added, prompts included. The context is left as it was.
 
     Raises:
-        MuleError: a hook or the listener failed; `outcome` on it says how far the loop had got.
+        MuleError: a hook or the listener failed; `outcome` on it says how far the loop had got. Before
+            any event: `InvalidInput`.
     """
     return await _AgentRun(prompts, context, config, emit, signal).perform(stream_fn)
 
@@ -168,7 +170,8 @@ class _AgentRun(Generic[M]):
         signal: AbortSignal | None,
     ) -> None:
         self._prompts = tuple(prompts)
-        _check_names(context.tools)
+        check_config(config)
+        check_tools(context.tools)
         self._context = context
         self._config = config
         self._emit = emit
@@ -290,7 +293,7 @@ class _AgentRun(Generic[M]):
         messages = tools = None
         if update.context is not None:
             messages = tuple(update.context.messages)
-            _check_names(update.context.tools)
+            check_tools(update.context.tools)
             self._tools = tuple(update.context.tools)
             tools = self._loop_tools()
         return Update(
@@ -322,17 +325,6 @@ class _AgentRun(Generic[M]):
             context=AgentContext(messages=turn.messages, tools=self._tools),
             new_messages=turn.new_messages,
         )
-
-
-def _check_names(tools: Sequence[AgentTool[Any, Any]]) -> None:
-    """Refuse two tools of one name: the model could not tell them apart, and one would never run.
-
-    Raises:
-        MuleError: `InvalidInput`.
-    """
-    names = [tool.name for tool in tools]
-    for doubled in sorted({name for name in names if names.count(name) > 1}):
-        raise MuleError(InvalidInput("tools", f"two tools are named {doubled}; a name must be unique"))
 
 
 def known_messages(messages: Sequence[Any]) -> tuple[Message, ...]:
