@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from mule.adapters.registry import stream_model
 
 from adapters.calling import Call, call, is_worth_a_retry, simple
 from adapters.serving import Connection, ScriptedTransport, bare_environment, serving
+from mule.adapters.registry import stream_model
 from mule.values.messages import Context, UserMessage
 from mule.values.model import Model
 from wire.expected import EXPECTED, Expected

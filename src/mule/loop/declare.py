@@ -92,4 +92,9 @@ def _announced_in(
 def _with_tools(
     message: SystemMessage, added: tuple[Tool[Any], ...], removed: tuple[ToolReference, ...]
 ) -> SystemMessage:
-    return message.with_(tools_added=added or None, tools_removed=removed or None)
+    changes: dict[str, Any] = {}
+    if added:
+        changes["tools_added"] = added
+    if removed:
+        changes["tools_removed"] = removed
+    return message.without("tools_added", "tools_removed").with_(**changes)

@@ -11,7 +11,7 @@ from mule.values.base import NullList, Number, Value
 from mule.values.content import AssistantContent, TextContent, UserContent
 from mule.values.jsontext import JsonObject, JsonValue
 from mule.values.model import ModelThinkingLevel
-from mule.values.tools import NestedToolCalls, Tool, ToolReference
+from mule.values.tools import AnyTool, NestedToolCalls, ToolReference
 from mule.values.usage import NO_USAGE, StopReason, Usage
 
 
@@ -33,7 +33,7 @@ class SystemMessage(Value):
     role: Literal["system"] = "system"
     content: Annotated[str | tuple[TextContent, ...], NullIsEmpty] = ""
     sections: Mapping[str, str | None] | None = None
-    tools_added: tuple[Tool, ...] | None = None
+    tools_added: tuple[AnyTool, ...] | None = None
     tools_removed: tuple[ToolReference, ...] | None = None
     timestamp: Number = 0
 
@@ -148,4 +148,4 @@ class Context(Value):
 
     system_prompt: str | None = None
     messages: tuple[TaggedMessage, ...] = ()
-    tools: tuple[Tool, ...] | None = None
+    tools: tuple[AnyTool, ...] | None = None

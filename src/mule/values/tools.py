@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Generic, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeAlias
 
 from pydantic import Field
 from typing_extensions import TypeVar
@@ -53,6 +53,13 @@ class Tool(Value, Generic[SchemaT]):
     description: str
     parameters: SchemaT
     constrained_sampling: Literal[False] | ConstrainedSamplingConfig | None = None
+
+
+if TYPE_CHECKING:
+    AnyTool: TypeAlias = Tool[Any]
+    """A tool, whatever the type of its schema: a list of tools holds different ones."""
+else:
+    AnyTool = Tool  # to pydantic, a parameterized model is another class
 
 
 class ToolReference(Value):
