@@ -6,6 +6,7 @@ A test marked `real_io` uses sockets or processes in earnest, so it gets the pla
 from __future__ import annotations
 
 import functools
+import signal
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import suppress
 from inspect import iscoroutinefunction
@@ -16,6 +17,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from mule.testing.clock import Backend, virtual_backend
+
+# A shell that runs the tests in the background has them ignore Ctrl-C, and so would every process that a
+# test starts, the ones that are there to be interrupted among them.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 AsyncTest: TypeAlias = Callable[..., Awaitable[None]]
 
